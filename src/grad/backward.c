@@ -243,6 +243,23 @@ static hr_visit is_reduction(const hr_expr *node, const void *nothing) {
     return hr_visit_until(hr_op_is_reduction(node->op) || node->op == HR_OP_SOFTMAX);
 }
 
+/* Terms with sums as large as all of them: matrix products, which add up before anything is made of them. */
+static int sums_in(hr_algebra *algebra, hr_terms sum) {
+    hr_index_set all = 0;
+    int count = 0;
+    for (int i = 0; i < sum.count; i++)
+        all |= hr_term_free(algebra, &sum.terms[i]);
+    for (int i = 0; i < sum.count; i++) {
+        bool large = false;
+        for (int f = 0; f < sum.terms[i].factor_count; f++) {
+            const hr_expr *base = sum.terms[i].factors[f].base;
+            large = large || (base->op == HR_OP_REDUCE_SUM && hr_free_indices(algebra, base) == all);
+        }
+        count += large;
+    }
+    return count;
+}
+
 /* What the statement's elements were given, over its own indices. */
 static hr_terms statement_adjoint(statement_walk *walk) {
     hr_derivation *derivation = walk->derivation;
@@ -256,7 +273,7 @@ static hr_terms statement_adjoint(statement_walk *walk) {
     for (int i = 0; i < statement->domain_count; i++)
         domain |= hr_index_bit(algebra, derivation->index_of[statement->domain[i]]);
     hr_terms sum = hr_terms_replace(algebra, adjoint->sum, statement->subscript_count, adjoint->axes, to);
-    if (sum.count > 1 && hr_expr_find(statement->value, is_reduction, NULL))
+    if (sum.count > 1 && (hr_expr_find(statement->value, is_reduction, NULL) || sums_in(algebra, sum) > 1))
         sum = hr_terms_joined(algebra, sum);
     if (derivation->source->tensors[statement->tensor].role == HR_ROLE_LOCAL && sum.count)
         hr_name_value(derivation, hr_terms_compose(algebra, sum),

@@ -7,6 +7,7 @@
 typedef struct solver {
     hr_algebra *algebra;
     hr_index_set scope, solved; /* indices of the access */
+    hr_index_set scope_before;  /* with those that step aside */
     int count;                  /* of those that were solved */
     int from[HR_GRAD_INDICES];
     hr_expr *to[HR_GRAD_INDICES];
@@ -168,38 +169,14 @@ static void solve_axes(solver *s, int count, hr_expr *const *subscripts, const i
     }
 }
 
-/* Indices of the access that have the number of an axis step aside. */
-static hr_terms with_own_indices(solver *s, hr_terms sum, int count, hr_expr **subscripts, const int *axes) {
-    hr_algebra *algebra = s->algebra;
-    hr_index_set taken = 0;
-    int clash[HR_GRAD_INDICES], clashes;
-    hr_expr *to[HR_GRAD_INDICES];
-    for (int a = 0; a < count; a++)
-        taken |= hr_index_bit(algebra, axes[a]);
-    for (int a = 0; a < count; a++) /* one that stands for its own axis need not */
-        if (subscripts[a]->op == HR_OP_INDEX && subscripts[a]->index == axes[a])
-            taken &= ~hr_index_bit(algebra, axes[a]);
-    clashes = hr_index_list(algebra, s->scope & taken, clash);
-    for (int i = 0; i < clashes; i++) {
-        const hr_index old = algebra->graph->function->indices[clash[i]];
-        const int fresh = hr_index_like(algebra, old.name, old.extent, s->taken);
-        s->taken |= hr_index_bit(algebra, fresh);
-        to[i] = hr_graph_index_value(algebra->graph, fresh);
-        s->scope = (s->scope & ~hr_index_bit(algebra, clash[i])) | hr_index_bit(algebra, fresh);
-    }
-    if (!clashes) return sum;
-    for (int a = 0; a < count; a++)
-        subscripts[a] = hr_replace_indices(algebra, subscripts[a], clashes, clash, to);
-    return hr_terms_replace(algebra, sum, clashes, clash, to);
-}
-
 /* ---- values that are computed once, though they are read in another order ---- */
 
-/* Indices of the access that become more than another index: what depends on them would be computed again. */
+/* Indices of the access that become something else: what depends on them would be computed again. */
 typedef struct rereading {
     hr_algebra *algebra;
     hr_index_set changed;
-    hr_expr *inside; /* what holds wherever the values at hand are read; NULL = nothing is known */
+    hr_index_set brought; /* what they become is made from these */
+    hr_expr *inside;      /* what holds wherever the values at hand are read; NULL = nothing is known */
 } rereading;
 
 static hr_visit is_reduction(const hr_expr *node, const void *nothing) {
@@ -238,9 +215,12 @@ static hr_term term_held(const rereading *r, const hr_term *term);
 /* Of a sum of products the body: the sum itself may yet be one with those around it. */
 static hr_expr *sum_held(const rereading *r, hr_expr *sum) {
     const hr_terms body = hr_terms_of(r->algebra, sum->args[0]);
+    rereading inner = *r;
+    for (int i = 0; i < sum->bound_count; i++) /* an index of its own steps aside for one that is brought */
+        inner.changed |= hr_index_bit(r->algebra, sum->bound[i]) & r->brought;
     hr_terms made = {0};
     for (int i = 0; i < body.count; i++) {
-        hr_term term = term_held(r, &body.terms[i]);
+        hr_term term = term_held(&inner, &body.terms[i]);
         made = hr_terms_add(r->algebra, made, (hr_terms){1, &term});
     }
     hr_expr *arg = hr_terms_compose(r->algebra, made);
@@ -255,6 +235,30 @@ static hr_expr *conditions_of(hr_algebra *algebra, const hr_term *term) {
     return all;
 }
 
+/* Factors that are held together: the product is no larger than the largest of them. */
+typedef struct value_groups {
+    int count;
+    hr_terms all[HR_RANK_MAX];
+    hr_index_set sets[HR_RANK_MAX];
+} value_groups;
+
+static void group_add(hr_algebra *algebra, value_groups *groups, hr_expr *base, int power) {
+    const hr_index_set set = hr_free_indices(algebra, base);
+    int i = 0;
+    while (i < groups->count && (set & ~groups->sets[i]) && (groups->sets[i] & ~set))
+        i++;
+    if (i == HR_RANK_MAX) {
+        algebra->graph->full = true;
+        return;
+    }
+    if (i == groups->count) {
+        groups->all[i] = hr_terms_of(algebra, hr_make_number(algebra, 1));
+        groups->sets[groups->count++] = 0;
+    }
+    groups->all[i] = hr_terms_times_power(algebra, groups->all[i], base, power);
+    groups->sets[i] |= set;
+}
+
 static hr_term term_held(const rereading *outer, const hr_term *term) {
     hr_algebra *algebra = outer->algebra;
     rereading here = *outer;
@@ -263,34 +267,74 @@ static hr_term term_held(const rereading *outer, const hr_term *term) {
     if (conditions)
         here.inside = here.inside ? hr_make_binary(algebra, HR_OP_AND, here.inside, conditions) : conditions;
     hr_term number = {.coefficient = term->coefficient, .scope = term->scope};
-    hr_term one = {.coefficient = 1};
-    hr_terms rest = {1, &number}, held = {1, &one};
+    hr_terms rest = {1, &number};
+    value_groups groups = {0};
     for (int f = 0; f < term->factor_count; f++) {
         hr_expr *base = term->factors[f].base;
         const int power = term->factors[f].power;
         if (!is_reread(r, base))
             rest = hr_terms_times_power(algebra, rest, base, power);
-        else if (base->op == HR_OP_REDUCE_SUM && power == 1)
+        else if (base->op == HR_OP_REDUCE_SUM && power == 1 && term->factor_count == 1)
             rest = hr_terms_times_power(algebra, rest, sum_held(r, base), 1);
         else
-            held = hr_terms_times_power(algebra, held, base, power);
+            group_add(algebra, &groups, base, power);
     }
-    if (held.terms != &one)
-        rest = hr_terms_times_power(algebra, rest, value_held(r, hr_terms_compose(algebra, held)), 1);
+    for (int i = 0; i < groups.count; i++)
+        rest =
+            hr_terms_times_power(algebra, rest, value_held(r, hr_terms_compose(algebra, groups.all[i])), 1);
     for (int g = 0; g < term->guard_count; g++)
         rest = hr_terms_guard(algebra, rest, condition_held(r, term->guards[g]));
     return rest.count == 1 ? rest.terms[0] : *term;
 }
 
-static hr_terms with_values_held(const solver *s, hr_terms sum) {
-    rereading r = {.algebra = s->algebra};
-    hr_terms result = {sum.count, hr_algebra_take(s->algebra, (size_t)sum.count * sizeof(hr_term))};
+/* The sum with what reductions depend on `changed` in locals. */
+static hr_terms with_values_held(const solver *s, hr_terms sum, hr_index_set changed) {
+    rereading r = {.algebra = s->algebra, .changed = changed};
     for (int i = 0; i < s->count; i++)
-        if (s->to[i]->op != HR_OP_INDEX) r.changed |= hr_index_bit(s->algebra, s->from[i]);
-    if (!r.changed) return sum;
+        r.brought |= hr_free_indices(s->algebra, s->to[i]);
+    hr_terms result = {sum.count, hr_algebra_take(s->algebra, (size_t)sum.count * sizeof(hr_term))};
+    if (!changed) return sum;
     for (int i = 0; i < sum.count; i++)
         result.terms[i] = term_held(&r, &sum.terms[i]);
     return result;
+}
+
+/* Indices of the access that become something else. */
+static hr_index_set changed_indices(const solver *s) {
+    hr_index_set changed = 0;
+    for (int i = 0; i < s->count; i++)
+        if (s->to[i]->op != HR_OP_INDEX || s->to[i]->index != s->from[i])
+            changed |= hr_index_bit(s->algebra, s->from[i]);
+    return changed;
+}
+
+/* ---- all of it ---- */
+
+/* Indices of the access that have the number of an axis step aside. */
+static hr_terms with_own_indices(solver *s, hr_terms sum, int count, hr_expr **subscripts, const int *axes) {
+    hr_algebra *algebra = s->algebra;
+    hr_index_set taken = 0;
+    int clash[HR_GRAD_INDICES], clashes;
+    hr_expr *to[HR_GRAD_INDICES];
+    for (int a = 0; a < count; a++)
+        taken |= hr_index_bit(algebra, axes[a]);
+    for (int a = 0; a < count; a++) /* one that stands for its own axis need not */
+        if (subscripts[a]->op == HR_OP_INDEX && subscripts[a]->index == axes[a])
+            taken &= ~hr_index_bit(algebra, axes[a]);
+    s->scope_before = s->scope;
+    clashes = hr_index_list(algebra, s->scope & taken, clash);
+    for (int i = 0; i < clashes; i++) {
+        const hr_index old = algebra->graph->function->indices[clash[i]];
+        const int fresh = hr_index_like(algebra, old.name, old.extent, s->taken);
+        s->taken |= hr_index_bit(algebra, fresh);
+        to[i] = hr_graph_index_value(algebra->graph, fresh);
+        s->scope = (s->scope & ~hr_index_bit(algebra, clash[i])) | hr_index_bit(algebra, fresh);
+    }
+    if (!clashes) return sum;
+    sum = with_values_held(s, sum, s->scope_before & taken);
+    for (int a = 0; a < count; a++)
+        subscripts[a] = hr_replace_indices(algebra, subscripts[a], clashes, clash, to);
+    return hr_terms_replace(algebra, sum, clashes, clash, to);
 }
 
 hr_terms hr_gather(hr_algebra *algebra, hr_terms sum, int count, hr_expr *const *given, const int *axes,
@@ -317,7 +361,7 @@ hr_terms hr_gather(hr_algebra *algebra, hr_terms sum, int count, hr_expr *const 
         }
     for (int g = 0; g < s->guard_count; g++) /* solved indices stand in them, too */
         s->guards[g] = hr_replace_indices(algebra, s->guards[g], s->count, s->from, s->to);
-    sum = hr_terms_replace(algebra, with_values_held(s, sum), s->count, s->from, s->to);
+    sum = hr_terms_replace(algebra, with_values_held(s, sum, changed_indices(s)), s->count, s->from, s->to);
     for (int g = 0; g < s->guard_count; g++)
         sum = hr_terms_guard(algebra, sum, s->guards[g]);
     return hr_terms_over(algebra, sum, (s->scope & ~s->solved) | s->more);

@@ -17,17 +17,22 @@ void hr_name_value(hr_derivation *derivation, const hr_expr *value, const char *
     derivation->names[derivation->name_count++] = (hr_named_value){value, name};
 }
 
-static bool is_taken(const hr_function *function, const char *name) {
+/* Locals of the source are gone, but for those that are saved: their names are free. */
+static bool is_taken(const hr_derivation *derivation, const char *name) {
+    const hr_function *function = derivation->graph->function;
     for (int i = 0; i < function->index_count; i++)
         if (strcmp(function->indices[i].name, name) == 0) return true;
-    for (int t = 0; t < function->tensor_count; t++)
-        if (strcmp(function->tensors[t].name, name) == 0) return true;
+    for (int t = 0; t < function->tensor_count; t++) {
+        const bool gone = t >= hr_function_arguments(derivation->source) &&
+                          t < derivation->source->tensor_count && !derivation->saved[t];
+        if (!gone && strcmp(function->tensors[t].name, name) == 0) return true;
+    }
     return false;
 }
 
 const char *hr_name_free(hr_derivation *derivation, const char *name) {
     const char *free_name = name;
-    for (int number = 2; is_taken(derivation->graph->function, free_name); number++)
+    for (int number = 2; is_taken(derivation, free_name); number++)
         free_name = hr_arena_format(derivation->graph->arena, "%s%d", name, number);
     return free_name;
 }
@@ -47,6 +52,8 @@ void hr_carry_cotangent(hr_derivation *derivation, int tensor) {
 static hr_visit is_carrier(const hr_expr *node, const void *context) {
     const hr_derivation *derivation = context;
     if (node->op != HR_OP_ELEMENT) return HR_VISIT_ON;
+    const hr_held_value *held = hr_held_by(derivation->algebra, node);
+    if (held) return hr_visit_until(hr_carries_cotangent(derivation, held->value));
     return hr_visit_until(hr_indices_have(derivation->carriers, derivation->carrier_count, node->tensor));
 }
 

@@ -72,7 +72,7 @@ static hr_expr *element(hr_derivation *derivation, const hr_expr *node, hr_expr 
     bool plain = true;
     for (int i = 0; i < statement->domain_count; i++) {
         from[i] = derivation->index_of[statement->domain[i]];
-        plain = plain && args[i]->op == HR_OP_INDEX;
+        plain = plain && args[i]->op == HR_OP_INDEX && args[i]->index == from[i];
     }
     if (!plain && hr_expr_find(value, is_reduction, NULL)) value = hr_hold(derivation->algebra, value);
     return hr_replace_indices(derivation->algebra, value, statement->domain_count, from, args);

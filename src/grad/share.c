@@ -306,6 +306,16 @@ static hr_expr *rounded_like(sharing *s, hr_expr *value, const hr_expr *other) {
                                                          .args = &value});
 }
 
+/* The local is rounded to 16 bits by its own statement. */
+static bool is_rounded(const sharing *s, const hr_expr *element) {
+    const hr_function *function = s->algebra->graph->function;
+    for (int i = 0; i < function->statement_count; i++)
+        if (function->statements[i].tensor == element->tensor)
+            return function->statements[i].value->op == HR_OP_CONVERT &&
+                   hr_type_is_float(function->statements[i].value->type);
+    return false;
+}
+
 /* The body of a sum over `bound` as a matrix product's; the same where it is none. */
 static hr_expr *product_body(sharing *s, hr_expr *body, hr_index_set bound) {
     if (body->op != HR_OP_MUL) return body;
@@ -319,7 +329,8 @@ static hr_expr *product_body(sharing *s, hr_expr *body, hr_index_set bound) {
                               s->algebra->graph->function->tensors[sides[i]->tensor].role == HR_ROLE_LOCAL &&
                               sides[i]->tensor >= s->derivation->source->tensor_count &&
                               !hr_is_cotangent(s->derivation, sides[i]->tensor);
-        if (computed && is_declared(s, other)) sides[i] = rounded_like(s, sides[i], other);
+        if (computed && is_declared(s, other) && !is_rounded(s, sides[i]))
+            sides[i] = rounded_like(s, sides[i], other);
     }
     return hr_graph_with_args(s->algebra->graph, body, sides);
 }
@@ -385,6 +396,10 @@ static hr_expr *settled_held(sharing *s, const hr_expr *node, hr_held_value *wan
     return hr_replace_indices(s->algebra, wanted->holder, node->arg_count, from, node->args);
 }
 
+static bool is_rounded_reduction(const hr_expr *node) {
+    return node->op == HR_OP_CONVERT && hr_type_is_float(node->type) && hr_op_is_reduction(node->args[0]->op);
+}
+
 static hr_expr *settled_node(sharing *s, const hr_expr *node) {
     hr_held_value *wanted = hr_held_by(s->algebra, node);
     if (wanted) return settled_held(s, node, wanted);
@@ -392,16 +407,18 @@ static hr_expr *settled_node(sharing *s, const hr_expr *node) {
     hr_expr *value = NULL;
     const int wraps = s->wraps;
     const bool sum = node->op == HR_OP_ADD || node->op == HR_OP_SUB;
-    if (sum && hr_type_is_float(node->type))
-        value = settled(s, node, true);
-    else
-        value = with_settled_args(s, node);
-    if (is_shared(s, node) && is_from_whole(node)) /* the whole number is kept */
-        value = hr_graph_convert(s->algebra->graph, node->type, held(s, node->args[0], value->args[0]));
-    else if (hr_op_is_reduction(node->op) && s->inside && !hr_is_in_range(s->algebra, node))
-        return held_inside(s, node, value);
-    else if (hr_op_is_reduction(node->op) || is_shared(s, node))
-        value = held(s, node, value);
+    if (is_rounded_reduction(node)) { /* one local, not a sum and what it is rounded to */
+        value = with_settled_args(s, node->args[0]);
+        value = held(s, node, hr_graph_with_args(s->algebra->graph, node, &value));
+    } else {
+        value = sum && hr_type_is_float(node->type) ? settled(s, node, true) : with_settled_args(s, node);
+        if (hr_op_is_reduction(node->op) && s->inside && !hr_is_in_range(s->algebra, node))
+            return held_inside(s, node, value);
+        if (is_shared(s, node) && is_from_whole(node)) /* the whole number is kept */
+            value = hr_graph_convert(s->algebra->graph, node->type, held(s, node->args[0], value->args[0]));
+        else if (hr_op_is_reduction(node->op) || is_shared(s, node))
+            value = held(s, node, value);
+    }
     if (s->wraps == wraps) use_of(s, node)->settled = value; /* else it is right here only */
     return value;
 }

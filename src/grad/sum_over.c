@@ -60,6 +60,15 @@ static hr_term split_off(hr_algebra *algebra, hr_term *term, hr_index_set all, h
     return part;
 }
 
+/* Each index has a number of the text as its extent. */
+static bool is_short(hr_algebra *algebra, hr_index_set over) {
+    int indices[HR_GRAD_INDICES];
+    const int count = hr_index_list(algebra, over, indices);
+    for (int i = 0; i < count; i++)
+        if (algebra->graph->function->indices[indices[i]].extent->op != HR_OP_NUMBER) return false;
+    return true;
+}
+
 /* A sum that is all of a sum, maybe under conditions: one over the indices of both. */
 static hr_expr *summed_at_once(hr_algebra *algebra, const hr_term *term, hr_index_set over) {
     const hr_expr *inner = term->factors[0].base;
@@ -69,6 +78,8 @@ static hr_expr *summed_at_once(hr_algebra *algebra, const hr_term *term, hr_inde
     for (int g = 0; g < term->guard_count; g++)
         guards |= hr_free_indices(algebra, term->guards[g]);
     if (bound & (guards | over)) return NULL;
+    if (!term->guard_count && !is_short(algebra, over))
+        return NULL; /* the inner sum may be wanted elsewhere */
     hr_terms body = hr_terms_of(algebra, inner->args[0]);
     for (int g = 0; g < term->guard_count; g++)
         body = hr_terms_guard(algebra, body, term->guards[g]);
@@ -84,7 +95,22 @@ static hr_expr *summed(hr_algebra *algebra, const hr_term *term, hr_index_set ov
     return hr_make_reduction(algebra, HR_OP_REDUCE_SUM, over, hr_term_compose(algebra, term));
 }
 
-/* Each element of the sum written as what it means. */
+/* The sum of sums that a sum of terms is. */
+static hr_terms apart(hr_algebra *algebra, const hr_expr *sum) {
+    hr_index_set bound = 0;
+    for (int i = 0; i < sum->bound_count; i++)
+        bound |= hr_index_bit(algebra, sum->bound[i]);
+    return hr_terms_over(algebra, hr_terms_of(algebra, sum->args[0]), bound);
+}
+
+static hr_terms each_times(hr_algebra *algebra, hr_terms a, hr_terms b) {
+    hr_terms all = {0};
+    for (int i = 0; i < b.count; i++)
+        all = hr_terms_add(algebra, all, hr_terms_times(algebra, a, hr_term_compose(algebra, &b.terms[i])));
+    return all;
+}
+
+/* Each element of the sum written as what it means, sums of sums as theirs. */
 static hr_terms meaning_of(hr_algebra *algebra, hr_terms sum) {
     hr_terms all = {0};
     for (int i = 0; i < sum.count; i++) {
@@ -94,7 +120,10 @@ static hr_terms meaning_of(hr_algebra *algebra, hr_terms sum) {
         for (int f = 0; f < sum.terms[i].factor_count; f++) {
             const hr_factor factor = sum.terms[i].factors[f];
             hr_expr *meaning = hr_known_meaning(algebra, factor.base);
-            product = hr_terms_times(algebra, product, hr_make_power(algebra, meaning, factor.power));
+            if (meaning->op == HR_OP_REDUCE_SUM && factor.power == 1)
+                product = each_times(algebra, product, apart(algebra, meaning));
+            else
+                product = hr_terms_times(algebra, product, hr_make_power(algebra, meaning, factor.power));
         }
         all = hr_terms_add(algebra, all, product);
     }
