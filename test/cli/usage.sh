@@ -100,7 +100,7 @@ expect 2 'there is no flag -q. Possible are' run "$kernel:layernorm" -q
 expect 2 'has no "zzzzzz". It has' run "$kernel:layernorm" zzzzzz=1
 expect 2 'no command "zzzzzz". Possible are' zzzzzz
 expect 2 "cannot open ?[31mred.hr" run $'\e[31mred.hr'
-expect 2 "--target is c, cuda, cuda:sm_80" emit "$kernel:layernorm" --target fortran
+expect 2 "--target is c, c:x86-64, cuda, cuda:sm_80" emit "$kernel:layernorm" --target fortran
 expect 2 "takes flags alone" roof now
 
 # a kernel of the library by its name, from any folder; a file of the current folder comes first
