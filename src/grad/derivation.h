@@ -1,7 +1,7 @@
 /* What the files of src/grad share: a function under derivation, its values and its adjoints.
  *
  * In: a checked function, which results are derived and for which parameters. gradient.c says in which order
- * the files do what: primal.c, backward.c, then share.c and derived.c.
+ * the files do what: primal.c, adjoints.c, then share.c and derived.c.
  */
 #ifndef HR_GRAD_DERIVATION_H
 #define HR_GRAD_DERIVATION_H
@@ -87,7 +87,7 @@ hr_expr *hr_extreme_condition(hr_derivation *derivation, const hr_expr *node);
 /* exp(a - b), with the mask of `a` outside. */
 hr_expr *hr_primal_exponential(hr_algebra *algebra, hr_expr *a, hr_expr *b);
 
-/* ---- backward.c: adjoints ---- */
+/* ---- adjoints.c: adjoints ---- */
 
 /* Some argument of it may have a gradient. */
 bool hr_op_passes_gradient(hr_op op);
