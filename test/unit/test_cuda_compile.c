@@ -38,11 +38,12 @@ static const struct compile_case {
     {{4096, 33, 31, 17}, 80, true},
 };
 
-/* Stack that is meant: the slow way of sin and cos for large arguments. */
+/* Bytes that are known: attention's function for arrays that begin anywhere keeps an address of its slow way
+ * on the stack, and reads it once. */
 static const struct allowance {
     const char *kernel;
-    int stack;
-} allowances[] = {{NULL, 0}};
+    int stack, spilled;
+} allowances[] = {{"attention T=bf16", 8, 4}};
 
 typedef struct job {
     char label[160];
@@ -181,17 +182,16 @@ static void *work(void *context) {
 /* Empty where all is well. */
 static const char *verdict(const job *job) {
     static char text[200];
-    int stack = 0;
+    struct allowance allowed = {0};
     for (size_t i = 0; i < sizeof allowances / sizeof *allowances; i++)
-        if (allowances[i].kernel && strcmp(allowances[i].kernel, job->kernel) == 0)
-            stack = allowances[i].stack;
+        if (strcmp(allowances[i].kernel, job->kernel) == 0) allowed = allowances[i];
     if (job->status != HR_OK) return job->sentence;
     text[0] = 0;
-    if (job->usage.stores || job->usage.loads)
+    if (job->usage.stores > allowed.spilled || job->usage.loads > allowed.spilled)
         snprintf(text, sizeof text, "spills %d bytes and reads %d back", job->usage.stores, job->usage.loads);
     else if (job->remark)
         snprintf(text, sizeof text, "the assembler remarks C%d", job->remark);
-    else if (job->usage.stack > stack)
+    else if (job->usage.stack > allowed.stack)
         snprintf(text, sizeof text, "has %d bytes of local memory", job->usage.stack);
     for (int g = 0; g < job->launch_count && !*text; g++) {
         const hr_launch *launch = &job->launches[g];
