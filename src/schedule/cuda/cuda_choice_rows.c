@@ -210,15 +210,6 @@ static void choose_order(hr_cuda_chooser *s) {
         c->same = HR_CUDA_SAME_EARLY;
 }
 
-/* Of so large blocks the compiler is told how many a multiprocessor is to hold: left to itself it gives their
- * threads half of the registers, which sums over rows and the next row's loads fill. */
-static int blocks_together(const hr_cuda_chooser *s) {
-    const hr_cuda_choice *c = s->c;
-    int64_t blocks =
-        c->blocks_limit * c->slices / (s->plan->limits.threads > 0 ? s->plan->limits.threads : 1);
-    return blocks >= 2 ? 2 : 1;
-}
-
 void hr_cuda_choose_rows(hr_cuda_chooser *s) {
     hr_cuda_choice *c = s->c;
     choose_ends(s);
@@ -241,7 +232,7 @@ void hr_cuda_choose_rows(hr_cuda_chooser *s) {
     if (hr_cuda_passes_of(s) > 1) hr_cuda_choose_ring(s->plan, s->stage, s->extents, c);
     if (c->columns && c->rows == HR_CUDA_ROWS_AGAIN) c->sums = HR_CUDA_SUMS_MEMORY;
     choose_order(s);
-    if (c->columns && c->rows == HR_CUDA_ROWS_AHEAD && c->threads == ROW_THREADS_MAX)
-        c->together = blocks_together(s);
+    /* Left to itself the assembler keeps to the registers of two such blocks, and spills to reach them. */
+    if (c->columns && c->rows == HR_CUDA_ROWS_AHEAD && c->threads == ROW_THREADS_MAX) c->together = 2;
     c->position_bits = c->row < HR_CUDA_NARROW_MAX ? 32 : 64;
 }
