@@ -17,7 +17,7 @@ enum {
     CUDA_ENTRIES_MAX = 64, /* of one object */
     STACK_BYTES = 128 << 10,
     SHARED_BYTES = 232448, /* of a block */
-    SHARED_SPAN = 256 << 10,
+    SHARED_SPAN = 320 << 10,
     STATIC_BYTES = SHARED_SPAN - SHARED_BYTES, /* where static ones lie while another block runs */
     GLOBAL_BYTES = 64 << 20,
     ARRAYS_MAX = 64,
