@@ -431,6 +431,17 @@ def jax_math():
             s = jnp.where(jnp.tri(*s.shape[2:], dtype=bool), s, -jnp.inf)
             return {"o": jnp.einsum("bhij,bhje->bhie", jax.nn.softmax(s), f(v))}
 
+        def attention_backward(do, q, k, v, o, lse):
+            scale = 1 / math.sqrt(q.shape[-1])
+            s = jnp.einsum("bhid,bhjd->bhij", q, k, preferred_element_type=jnp.float32) * scale
+            p = jnp.where(jnp.tri(*s.shape[2:], dtype=bool), jnp.exp(s - lse[..., None]), 0)
+            along = (f(do) * f(o)).sum(axis=-1)
+            ds = jnp.einsum("bhie,bhje->bhij", do, v, preferred_element_type=jnp.float32) - along[..., None]
+            ds = (p * ds * scale).astype(q.dtype)
+            return {"dq": jnp.einsum("bhij,bhjd->bhid", ds, k, preferred_element_type=jnp.float32),
+                    "dk": jnp.einsum("bhij,bhid->bhjd", ds, q, preferred_element_type=jnp.float32),
+                    "dv": jnp.einsum("bhij,bhie->bhje", p.astype(q.dtype), do, preferred_element_type=jnp.float32)}
+
         def matmul(a, b):
             return {"c": jnp.matmul(a, b, preferred_element_type=jnp.float32)}
 

@@ -43,6 +43,19 @@ static void tell_plan(const char *what, hr_kernel *kernel, double bytes, double 
             length ? "; " : "", bytes * 1e-6, operations * 1e-6);
 }
 
+/* Scalars that the text gives no value: the cotangents of totals, and what the forward kernel is given. */
+static hr_status bind_scalars(hr_kernel *kernel) {
+    hr_status status = HR_OK;
+    for (int i = 0; i < hr_kernel_argument_count(kernel) && status == HR_OK; i++) {
+        hr_argument argument;
+        status = hr_kernel_argument(kernel, i, &argument);
+        if (status == HR_OK && argument.rank == 0 && argument.role == HR_ARGUMENT_INPUT &&
+            !argument.has_default)
+            status = hr_kernel_bind_scalar(kernel, argument.name, 1);
+    }
+    return status;
+}
+
 /* The kernel on a processor at small extents, in f32: code against text. */
 static hr_status run_small(hr_kernel *kernel, hr_check *out) {
     const char *name;
@@ -53,7 +66,8 @@ static hr_status run_small(hr_kernel *kernel, hr_check *out) {
             status = hr_kernel_bind_extent(kernel, name, 16 + 3 * i);
         if (status != HR_OK) return status;
     }
-    hr_status status = hr_kernel_fill(kernel, 1);
+    hr_status status = bind_scalars(kernel);
+    if (status == HR_OK) status = hr_kernel_fill(kernel, 1);
     if (status == HR_OK) status = hr_kernel_launch(kernel);
     return status == HR_OK ? hr_kernel_check(kernel, 256, out) : status;
 }
