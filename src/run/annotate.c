@@ -16,7 +16,7 @@ void hr_annotate_begin(hr_kernel *kernel, const hr_prepared *prepared, const int
     bool known =
         hr_kernel_roof(kernel, NULL, NULL) == HR_OK && hr_plan_work(prepared->plan, extents, &work) == HR_OK;
     if (known) {
-        hr_floor_of(kernel->function, &work, &kernel->roof, &floor);
+        hr_floor_of_state(kernel, prepared, &work, &floor);
         snprintf(name, sizeof name, "%s floor=%.3gus bound=%s bytes=%.0f flops=%.0f", function,
                  floor.seconds * 1e6, floor.bound, floor.bytes, floor.tensor_flops + floor.vector_flops);
     } else

@@ -282,7 +282,7 @@ void hr_floor_of_state(const hr_kernel *kernel, const hr_prepared *state, const 
 /* The special functions that take most of its arithmetic; HR_SPECIAL_NONE where that is less than half. */
 hr_special hr_work_special(const hr_work *work, const hr_roof *roof);
 /* One a stage of the plan, strings in `names`. */
-hr_status hr_stages_describe(const hr_plan *plan, const int64_t *extents, const hr_roof *roof,
+hr_status hr_stages_describe(const hr_plan *plan, const int64_t *extents, const hr_roof *measured,
                              hr_stage_info *out, hr_arena *names);
 
 /* ---- kernel_check.c ---- */

@@ -395,7 +395,7 @@ static double floor_seconds(const hr_kernel *kernel, const hr_prepared *state) {
     hr_work work;
     hr_floor floor = {0};
     if (!kernel->roof_known || hr_plan_work(state->plan, state->extents, &work) != HR_OK) return 0;
-    hr_floor_of(kernel->function, &work, &kernel->roof, &floor);
+    hr_floor_of_state(kernel, state, &work, &floor);
     return floor.seconds;
 }
 

@@ -28,8 +28,8 @@ static const struct library_case {
     uint64_t seed;
 } cases[] = {
     {{4847}, {37, 131}, {37, 131, 35}, {1, 2, 37, 6, 33, 17}, 90, 3, 0, false, false, false, false, 1},
-    {{2050}, {3, 2050}, {3, 200, 70}, {2, 1, 3, 32, 130, 16}, 90, 132, 1, false, false, false, false, 2},
-    {{65537}, {2, 65537}, {2, 513, 3}, {1, 1, 65, 4, 2, 3}, 90, 2, 3, false, true, false, false, 3},
+    {{2050}, {3, 2050}, {3, 50, 70}, {2, 1, 3, 32, 130, 16}, 90, 132, 1, false, false, false, false, 2},
+    {{65537}, {2, 65537}, {2, 65, 3}, {1, 1, 65, 4, 2, 3}, 90, 2, 3, false, true, false, false, 3},
     {{1023}, {5, 1023}, {33, 5, 31}, {1, 2, 5, 8, 3, 4}, 90, 2, 0, true, false, false, false, 4},
     {{1}, {1, 1}, {1, 1, 1}, {1, 1, 1, 2, 1, 1}, 90, 132, 0, false, false, false, false, 0},
     {{0}, {0, 7}, {0, 7, 2}, {0, 7, 2, 4, 1, 1}, 90, 132, 0, false, false, false, false, 0},
@@ -127,7 +127,7 @@ static void run_candidates(const hr_function *function, const struct library_cas
     int count = hr_schedule_candidates(plan, knobs, CANDIDATES_MAX);
     hr_plan_destroy(plan);
     for (int i = 0; i < count; i++)
-        run_case(function, one, &knobs[i], i);
+        if (sample_takes((size_t)i, 3)) run_case(function, one, &knobs[i], i);
 }
 
 static void test_candidates(void **state) {
