@@ -174,24 +174,12 @@ static bool meets_before(const grouper *g, const attempt *a, const hr_step *step
     return false;
 }
 
-static bool kind_fits(fit *f) {
+/* A reduction as a step of the attempt: along its rows, of all of it, or of its columns. */
+static bool reduction_fits(fit *f, const int *all, int all_count) {
     const attempt *a = f->attempt;
     const hr_statement *s = f->statement;
-    int bound_count, all_count = a->task_count + a->row_count, all[HR_AXES_MAX * 4];
+    int bound_count;
     const int *bound = bound_of(s, &bound_count);
-    memcpy(all, a->task, (size_t)a->task_count * sizeof *all);
-    memcpy(all + a->task_count, a->row, (size_t)a->row_count * sizeof *all);
-    f->row_level = false;
-    if (s->accumulate) {
-        f->step.kind = HR_STEP_SCATTER;
-        return a->step_count == 0 && same_set(s->domain, s->domain_count, all, all_count);
-    }
-    if (!is_reduction(s)) {
-        bool element = same_set(s->domain, s->domain_count, all, all_count);
-        f->row_level = !element || a->row_count == 0;
-        f->step.kind = element ? HR_STEP_ELEMENT : HR_STEP_ROW;
-        return element || same_set(s->domain, s->domain_count, a->task, a->task_count);
-    }
     f->step.reduce = s->value->op;
     bool arg = hr_op_finds_position(s->value->op);
     bool along = arg ? same_order(bound, bound_count, a->row, a->row_count)
@@ -211,6 +199,24 @@ static bool kind_fits(fit *f) {
     f->step.kind = HR_STEP_REDUCE_COLUMN;
     return a->task_count && a->row_count && same_set(s->domain, s->domain_count, a->row, a->row_count) &&
            same_set(bound, bound_count, a->task, a->task_count);
+}
+
+static bool kind_fits(fit *f) {
+    const attempt *a = f->attempt;
+    const hr_statement *s = f->statement;
+    int all_count = a->task_count + a->row_count, all[HR_AXES_MAX * 4];
+    memcpy(all, a->task, (size_t)a->task_count * sizeof *all);
+    memcpy(all + a->task_count, a->row, (size_t)a->row_count * sizeof *all);
+    f->row_level = false;
+    if (s->accumulate) {
+        f->step.kind = HR_STEP_SCATTER;
+        return a->step_count == 0 && same_set(s->domain, s->domain_count, all, all_count);
+    }
+    if (is_reduction(s)) return reduction_fits(f, all, all_count);
+    bool element = same_set(s->domain, s->domain_count, all, all_count);
+    f->row_level = !element || a->row_count == 0;
+    f->step.kind = element ? HR_STEP_ELEMENT : HR_STEP_ROW;
+    return element || same_set(s->domain, s->domain_count, a->task, a->task_count);
 }
 
 static bool step_fits(grouper *g, const attempt *a, int statement, hr_step *out) {
@@ -260,10 +266,24 @@ static bool parts_short_axis(const grouper *g, const attempt *a) {
     return extent->op == HR_OP_NUMBER && extent->whole <= HR_WRITTEN_MOST;
 }
 
+/* What the shape of an attempt costs, whatever it computes. */
+static int shape_cost(const grouper *g, const attempt *a, bool reduces_rows, bool strided) {
+    const double rows = product(g, a->task, a->task_count), row = product(g, a->row, a->row_count);
+    int cost = a->row_count;
+    if (!a->row_count) cost += a->task_count ? NO_LANES : 60;
+    if (!a->task_count && a->row_count > 1 && hr_plan_knows(g->plan, HR_FACT_THREAD_A_TASK))
+        cost += ONE_THREAD;
+    if (row < 256 && rows > 1) cost += 20 + (row < 32 ? 20 : 0);
+    if (reduces_rows) return cost + (rows < g->plan->limits.threads ? 15 : 0);
+    if (parts_short_axis(g, a)) cost += SHORT_AXIS;
+    if (strided && a->row_count > 1 && hr_plan_knows(g->plan, HR_FACT_TASKS_TRANSPOSED)) cost += TRANSPOSED;
+    if (a->task_count && rows < 4 * g->plan->limits.threads) cost += 8;
+    return cost;
+}
+
 static void score(grouper *g, attempt *a) {
     lane_count lanes = {.lane = a->row_count ? a->row[a->row_count - 1] : -1, .function = g->function};
     bool reduces_rows = false;
-    double rows = product(g, a->task, a->task_count), row = product(g, a->row, a->row_count);
     a->score = 0;
     for (int i = 0; i < a->step_count; i++) {
         const hr_statement *s = &g->function->statements[a->steps[i].statement];
@@ -272,17 +292,8 @@ static void score(grouper *g, attempt *a) {
         walk_elements(g, s, count_element, &lanes);
         count_subscripts(&lanes, s->subscripts, s->subscript_count);
     }
-    a->score += 10 * lanes.contiguous - STRIDED * lanes.strided - a->row_count;
-    if (!a->row_count) a->score -= a->task_count ? NO_LANES : 60;
-    if (!a->task_count && a->row_count > 1 && hr_plan_knows(g->plan, HR_FACT_THREAD_A_TASK))
-        a->score -= ONE_THREAD;
-    if (row < 256 && rows > 1) a->score -= 20 + (row < 32 ? 20 : 0);
-    if (!reduces_rows && parts_short_axis(g, a)) a->score -= SHORT_AXIS;
-    if (!reduces_rows && lanes.strided && a->row_count > 1 &&
-        hr_plan_knows(g->plan, HR_FACT_TASKS_TRANSPOSED))
-        a->score -= TRANSPOSED;
-    if (reduces_rows && rows < g->plan->limits.threads) a->score -= 15;
-    if (!reduces_rows && a->task_count && rows < 4 * g->plan->limits.threads) a->score -= 8;
+    a->score += 10 * lanes.contiguous - STRIDED * lanes.strided;
+    a->score -= shape_cost(g, a, reduces_rows, lanes.strided > 0);
 }
 
 /* ---- splits ---- */

@@ -87,26 +87,32 @@ static bool node_is_lanes(const lane_check *c, const hr_expr *node, bool *visite
     return true;
 }
 
-static bool step_is_lanes(const lane_check *c, const hr_step *step, bool *visited) {
+/* Of a reduction: lanes add up f32, and find the largest of i32, too. */
+static bool reduction_is_lanes(const lane_check *c, const hr_step *step) {
+    const hr_dtype type = c->plan->normal->statements[step->statement].value->type;
+    if (hr_op_finds_position(step->reduce)) return positions_fit(c);
+    if (!step->reduce || c->stage->contract) return true;
+    return type == HR_F32 || (type == HR_I32 && step->reduce != HR_OP_REDUCE_SUM);
+}
+
+/* Of a result: four bytes an element at most, one after the other along the lane. */
+static bool store_is_lanes(const lane_check *c, const hr_step *step) {
     const hr_statement *statement = &c->plan->normal->statements[step->statement];
-    hr_dtype dtype = c->plan->normal->tensors[statement->tensor].dtype;
-    bool arg = hr_op_finds_position(step->reduce);
+    const hr_dtype dtype = c->plan->normal->tensors[statement->tensor].dtype;
+    const int last = statement->subscript_count - 1;
+    if (dtype == HR_F64 || dtype == HR_I64 || step->value->type == HR_F64) return false;
+    return last >= 0 && statement->domain[last] == hr_stage_lane(c->stage) && is_dense(c, statement->tensor);
+}
+
+static bool step_is_lanes(const lane_check *c, const hr_step *step, bool *visited) {
+    const bool element = step->kind == HR_STEP_ELEMENT;
     if (step->kind == HR_STEP_SCATTER) return false;
     if (step->kind == HR_STEP_ROW || hr_step_is_row_total(c->plan, c->stage, step)) return true;
-    if (arg && !positions_fit(c)) return false;
-    if (step->reduce && !(c->stage->contract) && !arg) {
-        if (statement->value->type != HR_F32 && statement->value->type != HR_I32) return false;
-        if (step->reduce == HR_OP_REDUCE_SUM && statement->value->type != HR_F32) return false;
-    }
-    if (step->kind == HR_STEP_ELEMENT && step->stored) {
-        int last = statement->subscript_count - 1;
-        if (dtype == HR_F64 || dtype == HR_I64 || step->value->type == HR_F64) return false;
-        if (last < 0 || statement->domain[last] != hr_stage_lane(c->stage) || !is_dense(c, statement->tensor))
-            return false;
-    }
-    if (step->kind == HR_STEP_ELEMENT && !step->stored) return true; /* part of other values */
+    if (!reduction_is_lanes(c, step)) return false;
+    if (element && !step->stored) return true; /* part of other values */
+    if (element && !store_is_lanes(c, step)) return false;
     if (step->value->type == HR_I64 && hr_varies_by_lane(&c->depends, step->value) &&
-        (step->kind != HR_STEP_ELEMENT || !fits_lanes(c, step->value)))
+        (!element || !fits_lanes(c, step->value)))
         return false;
     return node_is_lanes(c, step->value, visited);
 }

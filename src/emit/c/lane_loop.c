@@ -72,6 +72,19 @@ static void print_prefetches_first(hr_printer *p, const hr_lane_pass *pass) {
     }
 }
 
+/* The value of a step, under a name where all values are read before the first is stored. */
+static const char *step_value(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
+    const char *value = p->vector ? hr_expr_lanes(p, s->value) : hr_expr_text(p, s->value);
+    const bool reduces = s->use == HR_LANE_REDUCE;
+    if (p->vector && s->type == HR_BOOL && reduces) value = hr_format(p, "vi_from_vm(%s)", value);
+    if (s->use == HR_LANE_KEEP || (!hr_op_finds_position(s->reduce) && pass->step_count == 1)) return value;
+    const hr_dtype type = s->value->type;
+    hr_print(p, "const %s e%d = %s;",
+             p->vector ? hr_lane_prefix(reduces ? hr_lane_reduced(type) : type) : hr_c_compute(type), s->id,
+             value);
+    return hr_format(p, "e%d", s->id);
+}
+
 static void print_body(hr_printer *p, const hr_lane_pass *pass, bool in_ways) {
     const char *values[256];
     hr_printer_forget(p, HR_AT_LANE);
@@ -79,23 +92,9 @@ static void print_body(hr_printer *p, const hr_lane_pass *pass, bool in_ways) {
         hr_expr_count_uses(p, pass->steps[i].value);
     if (!in_ways) hr_lane_prefetches(p, pass, 1);
     print_stash(p, pass);
-    for (int i = 0; i < pass->step_count; i++) {
-        const hr_lane_step *s = &pass->steps[i];
-        if (in_ways && hr_lane_is_move(p, pass, s)) continue;
-        values[i] = p->vector ? hr_expr_lanes(p, s->value) : hr_expr_text(p, s->value);
-        if (p->vector && s->type == HR_BOOL && s->use == HR_LANE_REDUCE)
-            values[i] = hr_format(p, "vi_from_vm(%s)", values[i]);
-        if (s->use == HR_LANE_KEEP) continue;
-        if (hr_op_finds_position(s->reduce) ||
-            pass->step_count > 1) { /* all values are read before the first is stored */
-            const char *type = p->vector
-                                   ? hr_lane_prefix(s->use == HR_LANE_REDUCE ? hr_lane_reduced(s->value->type)
-                                                                             : s->value->type)
-                                   : hr_c_compute(s->value->type);
-            hr_print(p, "const %s e%d = %s;", type, s->id, values[i]);
-            values[i] = hr_format(p, "e%d", s->id);
-        }
-    }
+    for (int i = 0; i < pass->step_count; i++)
+        if (!in_ways || !hr_lane_is_move(p, pass, &pass->steps[i]))
+            values[i] = step_value(p, pass, &pass->steps[i]);
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
         if (in_ways && hr_lane_is_move(p, pass, s)) continue;

@@ -642,36 +642,48 @@ static hr_status emit_rows(hr_stage_printer *s, hr_stage_functions *out) {
     return hr_text_status(p->out);
 }
 
+/* Which of the ways to walk a stage that stands alone its printer takes. */
+static void choose_way(hr_stage_printer *s) {
+    const hr_stage *stage = s->stage;
+    const hr_cpu_walk *walk = hr_cpu_walk_of(stage);
+    const bool ordered = walk->gathered != NULL;
+    s->split = hr_stage_can_split(s->plan, stage) || hr_stage_flatten(s);
+    s->pipelined = walk->pipeline.depth;
+    s->transposed = !s->split && !ordered && hr_stage_is_transposed(s);
+    s->few = walk->partition == HR_PARTITION_LANES && !s->split && !s->transposed && !s->pipelined &&
+             !ordered && !hr_stage_knobs(stage)->chunk;
+    s->jammed = hr_stage_jam(stage) && !s->split && !s->transposed;
+    s->apart = !s->pipelined && !s->jammed && hr_column_is_apart(s->p, stage);
+    if (!s->split && !s->transposed && !s->few && !s->apart && !ordered) hr_stage_find_lines(s);
+    s->pieces = !s->transposed && !s->few && hr_stage_goes_in_pieces(s->plan, stage);
+    s->tile = hr_stage_knobs(stage)->random_strip     ? hr_stage_knobs(stage)->random_strip
+              : hr_limits_are_short(&s->plan->limits) ? TILE_SHORT
+                                                      : TILE;
+}
+
+/* The functions besides its own, and how it is called. */
+static hr_stage_functions functions_of(hr_stage_printer *s) {
+    const hr_stage *stage = s->stage;
+    const bool columns = hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) && !hr_cpu_walk_of(stage)->strip;
+    return (hr_stage_functions){.pieces = s->pieces,
+                                .sums = s->pieces && hr_stage_has_sums(stage),
+                                .begin = starts_at_zero(s),
+                                .end = columns || hr_stage_has(stage, HR_STEP_REDUCE_ALL)};
+}
+
 hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
-    const hr_stage *stage = &p->plan->stages[number];
+    const hr_run run = hr_schedule_run(p->plan, number);
     hr_stage_printer s;
     begin_stage(&s, p, number);
-    const hr_run run = hr_schedule_run(p->plan, number);
     if (hr_schedule_attends(p->plan, number)) return emit_rows(&s, out);
     if (run.first != run.last) return emit_joined(&s, out);
-    s.split = hr_stage_can_split(p->plan, stage) || hr_stage_flatten(&s);
-    s.pipelined = hr_cpu_walk_of(stage)->pipeline.depth;
-    s.transposed = !s.split && !hr_cpu_walk_of(stage)->gathered && hr_stage_is_transposed(&s);
-    s.few = hr_cpu_walk_of(stage)->partition == HR_PARTITION_LANES && !s.split && !s.transposed &&
-            !s.pipelined && !hr_cpu_walk_of(stage)->gathered && !hr_stage_knobs(stage)->chunk;
-    s.jammed = hr_stage_jam(stage) && !s.split && !s.transposed;
-    s.apart = !s.pipelined && !s.jammed && hr_column_is_apart(p, stage);
-    if (!s.split && !s.transposed && !s.few && !s.apart && !hr_cpu_walk_of(stage)->gathered)
-        hr_stage_find_lines(&s);
-    out->pieces = !s.transposed && !s.few && hr_stage_goes_in_pieces(p->plan, stage);
-    out->sums = out->pieces && hr_stage_has_sums(stage);
-    s.pieces = out->pieces;
-    s.tile = hr_stage_knobs(stage)->random_strip     ? hr_stage_knobs(stage)->random_strip
-             : hr_limits_are_short(&p->plan->limits) ? TILE_SHORT
-                                                     : TILE;
-    out->begin = starts_at_zero(&s);
-    out->end = (hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) && !hr_cpu_walk_of(stage)->strip) ||
-               hr_stage_has(stage, HR_STEP_REDUCE_ALL);
+    choose_way(&s);
+    *out = functions_of(&s);
     print_words(&s);
     if (out->begin) print_function(&s, "_begin", HR_STAGE_PARAMETERS, print_clear);
     if (s.pipelined) hr_stage_pipeline_functions(&s);
     print_function(&s, "", HR_STAGE_PARAMETERS, print_work);
-    hr_printer_stage(p, stage);
+    hr_printer_stage(p, s.stage);
     p->lane = -1; /* the end names every index */
     if (out->end) print_function(&s, "_end", HR_STAGE_END, print_end);
     return hr_text_status(p->out);

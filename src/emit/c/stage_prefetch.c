@@ -238,6 +238,54 @@ static void prefetch_strip(const hr_stage_printer *s, hr_lane_pass *lanes) {
         lanes->prefetch_count = 0;
 }
 
+/* The tunable, or what it stands for where it is not set. */
+static int choice_of(const hr_stage_printer *s, bool ahead) {
+    const int asked = hr_stage_knobs(s->stage)->prefetch;
+    if (asked) return asked;
+    if (s->pipelined && !hr_limits_stores_wait(&s->plan->limits)) return HR_PREFETCH_16K;
+    return ahead || hr_stage_is_bound_by_operations(s->plan, s->stage) ? HR_PREFETCH_4K : HR_PREFETCH_8K;
+}
+
+static bool asks(const hr_stage_printer *s, int pass, int choice, bool ahead) {
+    if (choice == HR_PREFETCH_OFF || s->attends || !s->p->vector) return false;
+    if (pass && pass == s->stage->fallback_pass) return false;
+    return ahead || choice >= HR_PREFETCH_8K || pass >= s->stage->pass_count - 1;
+}
+
+/* In a stage of one pass, or of passes side by side: so many bytes ahead, or where the tasks after this one
+ * lie. */
+static void ask_ahead(hr_stage_printer *s, hr_lane_pass *lanes, int choice) {
+    hr_printer *p = s->p;
+    const hr_cpu_walk *walk = hr_cpu_walk_of(s->stage);
+    const bool asked = hr_stage_knobs(s->stage)->prefetch;
+    const char *row = hr_stage_row_size(p, s->stage);
+    if (s->apart) {
+        lanes->prefetch_place =
+            hr_format(p, "%d * %s + i", HR_COLUMN_GROUP, walk->strip ? hr_emit_index_size(p, p->lane) : row);
+    } else if (s->pipelined && walk->jam > 1) { /* the same place of the row that comes after this one */
+        lanes->prefetch_place = hr_format(p, "%d * (%s) + i", walk->jam, row);
+    } else if (!asked && hr_stage_has_only(s->stage, HR_STEP_REDUCE_COLUMN)) {
+        lanes->prefetch = "prefetch_near";
+        lanes->prefetch_bytes = COLUMN_BYTES;
+    } else {
+        bool many = !asked && !s->pipelined && lanes->prefetch_count > MANY_STREAMS;
+        lanes->prefetch_bytes = 1024 << (choice - 1 - many);
+    }
+}
+
+/* In one of several passes, one after the other: the next row. */
+static void ask_next_row(hr_stage_printer *s, int pass, hr_lane_pass *lanes, int choice) {
+    const char *row = hr_stage_row_size(s->p, s->stage);
+    if (choice < HR_PREFETCH_8K) {
+        place_ahead(s, pass, lanes, next_row_place(s, lanes, row), row);
+        return;
+    }
+    const char *first =
+        s->apart ? hr_format(s->p, "%d * (%s)", HR_COLUMN_GROUP, row) : next_row_place(s, lanes, row);
+    share_prefetch(s, pass, lanes);
+    place_ahead(s, pass, lanes, first, row);
+}
+
 /* Tunable `prefetch`: 1 = none. In a stage of one pass, or of passes side by side: 2, 3, 4, 5 = 2, 4, 8,
  * 16 KB ahead. In one of several passes, the next row: 2 = in the last pass, into the first-level cache; 3 =
  * into the second; 4 or 5 = over all passes, most of it in the last. 0 = for one pass 3, but 2 where it has
@@ -248,44 +296,20 @@ static void prefetch_strip(const hr_stage_printer *s, hr_lane_pass *lanes) {
  * stores do not wait: lines that miss there make the hardware read on past the ends of rows that nothing
  * follows. */
 void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched) {
-    hr_printer *p = s->p;
-    int passes = s->stage->pass_count, choice = hr_stage_knobs(s->stage)->prefetch;
-    bool ahead = hr_stage_main_passes(s->stage) == 1 || s->pipelined;
-    const bool wait = hr_limits_stores_wait(&s->plan->limits);
-    if (!choice)
-        choice = s->pipelined && !wait                                         ? 5
-                 : ahead || hr_stage_is_bound_by_operations(s->plan, s->stage) ? 3
-                                                                               : 4;
-    if (choice == 1 || s->attends || (pass && pass == s->stage->fallback_pass) || !p->vector ||
-        (!ahead && choice < 4 && pass < passes - 1))
-        return;
+    const hr_device_limits *limits = &s->plan->limits;
+    const bool ahead = hr_stage_main_passes(s->stage) == 1 || s->pipelined;
+    const int choice = choice_of(s, ahead);
+    if (!asks(s, pass, choice, ahead)) return;
     find_pass_streams(s, pass, lanes, prefetched);
     if (lanes->prefetch_count == 0) return;
-    lanes->prefetch = !ahead && choice == 2 ? "prefetch_near" : "prefetch_read";
-    bool near = !hr_stage_knobs(s->stage)->prefetch && hr_limits_see_far(&s->plan->limits) && !wait;
+    const bool near =
+        !hr_stage_knobs(s->stage)->prefetch && hr_limits_see_far(limits) && !hr_limits_stores_wait(limits);
+    lanes->prefetch = !ahead && choice == HR_PREFETCH_2K ? "prefetch_near" : "prefetch_read";
     lanes->prefetch_gathered = near ? "prefetch_near" : "prefetch_read";
     lanes->prefetch_near = near_bytes(s, lanes);
-    const char *row = hr_stage_row_size(p, s->stage);
-    if (ahead && s->apart) {
-        const char *task = hr_cpu_walk_of(s->stage)->strip ? hr_emit_index_size(p, p->lane) : row;
-        lanes->prefetch_place = hr_format(p, "%d * %s + i", HR_COLUMN_GROUP, task);
-    } else if (s->pipelined &&
-               hr_cpu_walk_of(s->stage)->jam > 1) { /* the same place of the row that comes after this one */
-        lanes->prefetch_place = hr_format(p, "%d * (%s) + i", hr_cpu_walk_of(s->stage)->jam, row);
-    } else if (!hr_stage_knobs(s->stage)->prefetch && hr_stage_has_only(s->stage, HR_STEP_REDUCE_COLUMN)) {
-        lanes->prefetch = "prefetch_near";
-        lanes->prefetch_bytes = COLUMN_BYTES;
-    } else if (ahead) {
-        bool many =
-            !hr_stage_knobs(s->stage)->prefetch && !s->pipelined && lanes->prefetch_count > MANY_STREAMS;
-        lanes->prefetch_bytes = 1024 << (choice - 1 - many);
-    } else if (choice >= 4) {
-        const char *first =
-            s->apart ? hr_format(p, "%d * (%s)", HR_COLUMN_GROUP, row) : next_row_place(s, lanes, row);
-        share_prefetch(s, pass, lanes);
-        place_ahead(s, pass, lanes, first, row);
-    } else {
-        place_ahead(s, pass, lanes, next_row_place(s, lanes, row), row);
-    }
+    if (ahead)
+        ask_ahead(s, lanes, choice);
+    else
+        ask_next_row(s, pass, lanes, choice);
     if (s->joined) prefetch_strip(s, lanes);
 }

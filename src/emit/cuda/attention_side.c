@@ -79,3 +79,20 @@ hr_status hr_cuda_attention_map(const hr_plan *plan, const int64_t *extents, con
     out->tensor = HR_MAP_SCRATCH;
     return HR_OK;
 }
+
+void hr_attention_products(hr_dtype dtype, int scores, const int *widths, int count, hr_tensor_core *out) {
+    const hr_tensor_type type = dtype == HR_BF16 ? HR_TENSOR_BF16 : HR_TENSOR_F16;
+    out[0] = (hr_tensor_core){.threads = HR_TENSOR_WARPGROUP,
+                              .a = type,
+                              .b = type,
+                              .sum = HR_TENSOR_SUM_F32,
+                              .columns = scores,
+                              .a_place = HR_TENSOR_K_MAJOR,
+                              .b_place = HR_TENSOR_K_MAJOR};
+    for (int i = 0; i < count; i++) {
+        out[1 + i] = out[0];
+        out[1 + i].columns = widths[i];
+        out[1 + i].a_place = HR_TENSOR_REGISTERS;
+        out[1 + i].b_place = HR_TENSOR_MN_MAJOR;
+    }
+}

@@ -6,6 +6,7 @@
 #define HR_EMIT_CUDA_ATTENTION_SIDE_H
 
 #include "base/launch.h"
+#include "emit/cuda/tensor_core.h"
 #include "emit/expression.h"
 #include "schedule/cuda/gemm_view.h"
 
@@ -26,6 +27,9 @@ void hr_cuda_print_function(hr_printer *printer, const char *signature, void (*p
 /* struct stage_N_NAME_side with load() and element(). */
 void hr_cuda_print_attention_side(hr_printer *printer, int number, const char *name,
                                   const hr_attention_side *side);
+/* A warpgroup's products: of `scores` columns, whose operands both lie along k in shared memory; then of each
+ * of `widths`, whose left operand is in registers and whose right one is of rows of k. */
+void hr_attention_products(hr_dtype dtype, int scores, const int *widths, int count, hr_tensor_core *out);
 /* `work`: bytes of the scratch memory in front of the first local. */
 hr_status hr_cuda_attention_map(const hr_plan *plan, const int64_t *extents, const hr_gemm_view *view,
                                 int rows, int64_t work, hr_tensor_map *out);

@@ -223,18 +223,7 @@ static void print_results(attention_printer *t) {
 /* ---- the kernel ---- */
 
 void hr_cuda_attention_products(const hr_cuda_attention *attention, hr_tensor_core *out) {
-    hr_tensor_type type = attention->dtype == HR_BF16 ? HR_TENSOR_BF16 : HR_TENSOR_F16;
-    out[0] = (hr_tensor_core){.threads = HR_TENSOR_WARPGROUP,
-                              .a = type,
-                              .b = type,
-                              .sum = HR_TENSOR_SUM_F32,
-                              .columns = attention->tile_n,
-                              .a_place = HR_TENSOR_K_MAJOR,
-                              .b_place = HR_TENSOR_K_MAJOR};
-    out[1] = out[0];
-    out[1].columns = attention->wide;
-    out[1].a_place = HR_TENSOR_REGISTERS;
-    out[1].b_place = HR_TENSOR_MN_MAJOR;
+    hr_attention_products(attention->dtype, attention->tile_n, &attention->wide, 1, out);
 }
 
 /* One that calls the printed function of that name. */

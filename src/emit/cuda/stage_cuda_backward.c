@@ -177,20 +177,8 @@ static void print_functions(backward_printer *t) {
 /* ---- the kernels ---- */
 
 void hr_cuda_backward_products(const hr_cuda_backward *backward, hr_tensor_core *out) {
-    const hr_tensor_type type = backward->dtype == HR_BF16 ? HR_TENSOR_BF16 : HR_TENSOR_F16;
-    out[0] = (hr_tensor_core){.threads = HR_TENSOR_WARPGROUP,
-                              .a = type,
-                              .b = type,
-                              .sum = HR_TENSOR_SUM_F32,
-                              .columns = backward->tile_n,
-                              .a_place = HR_TENSOR_K_MAJOR,
-                              .b_place = HR_TENSOR_K_MAJOR};
-    out[1] = out[0];
-    out[1].columns = backward->deep;
-    out[1].a_place = HR_TENSOR_REGISTERS;
-    out[1].b_place = HR_TENSOR_MN_MAJOR;
-    out[2] = out[1];
-    out[2].columns = backward->wide;
+    const int widths[] = {backward->deep, backward->wide};
+    hr_attention_products(backward->dtype, backward->tile_n, widths, 2, out);
 }
 
 static void print_sum(backward_printer *t, const char *name, const char *width, const hr_tensor_core *core) {

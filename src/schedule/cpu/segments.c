@@ -119,23 +119,28 @@ static form form_of(rewriting *w, const hr_expr *node, const form *a, const form
     }
 }
 
+static int known(bool holds, bool fails) {
+    return holds ? 1 : fails ? 0 : -1;
+}
+
 /* 1, 0: the comparison holds, or does not, wherever the segment is; -1 = that is not known. */
 static int compared(const hr_expr *node, const form *a, const form *b) {
     if (!a->known || !b->known || a->by_run != b->by_run) return -1;
     const int64_t low = a->number - b->number - b->most, high = a->number - b->number + a->most;
+    const bool apart = low > 0 || high < 0, equal = low == 0 && high == 0;
     switch (node->op) {
     case HR_OP_LT:
-        return high < 0 ? 1 : low >= 0 ? 0 : -1;
+        return known(high < 0, low >= 0);
     case HR_OP_LE:
-        return high <= 0 ? 1 : low > 0 ? 0 : -1;
+        return known(high <= 0, low > 0);
     case HR_OP_GT:
-        return low > 0 ? 1 : high <= 0 ? 0 : -1;
+        return known(low > 0, high <= 0);
     case HR_OP_GE:
-        return low >= 0 ? 1 : high < 0 ? 0 : -1;
+        return known(low >= 0, high < 0);
     case HR_OP_EQ:
-        return low > 0 || high < 0 ? 0 : low == high ? 1 : -1;
+        return known(equal, apart);
     case HR_OP_NE:
-        return low > 0 || high < 0 ? 1 : low == high ? 0 : -1;
+        return known(apart, equal);
     default:
         return -1;
     }

@@ -42,24 +42,35 @@ static int few_places(const hr_cuda_chooser *s, double elements) {
     return few ? hr_saturate_int(hr_cuda_power_up((int64_t)places)) : 0;
 }
 
+/* Elements of all indices; -1 = more than there are positions. */
+static int64_t all_elements(const hr_cuda_chooser *s) {
+    int64_t total = 1;
+    for (int k = 0; k < s->c->order_count; k++)
+        if (__builtin_mul_overflow(total, hr_cuda_index_size(s, s->c->order[k]), &total)) return -1;
+    return total;
+}
+
+/* Groups of a thread; `pair`: two tensors, of which it has one each. */
+static int groups_of(const hr_cuda_chooser *s, bool pair) {
+    int asked = hr_stage_knobs(s->stage)->groups;
+    int fitting = pair ? 1 : MAP_BYTES / (s->bytes * s->c->vector + 1);
+    return asked ? asked : fitting < 1 ? 1 : fitting > 4 ? 4 : fitting;
+}
+
 void hr_cuda_choose_map(hr_cuda_chooser *s) {
     hr_cuda_choice *c = s->c;
     const hr_knobs *knobs = hr_stage_knobs(s->stage);
-    bool pair = s->streams == 2 && !s->shared &&
-                c->walk != HR_CUDA_WALK_LISTS; /* of tensors: one group of each a thread */
+    bool pair = s->streams == 2 && !s->shared && c->walk != HR_CUDA_WALK_LISTS;
+    int64_t total = all_elements(s);
     c->row_threads = c->threads = knobs->row_threads ? knobs->row_threads : pair ? PAIR_THREADS : MAP_THREADS;
     c->block_rows = c->slices = 1;
-    int fitting = pair ? 1 : MAP_BYTES / (s->bytes * c->vector + 1);
-    c->groups = knobs->groups ? knobs->groups : fitting < 1 ? 1 : fitting > 4 ? 4 : fitting;
+    c->groups = groups_of(s, pair);
     c->ends = c->order_count < 2         ? HR_CUDA_ENDS_RAGGED
               : c->lane % c->vector == 0 ? HR_CUDA_ENDS_EXACT
                                          : HR_CUDA_ENDS_STRADDLED;
     c->chunks = 1;
     c->both = find_both(s);
     if (c->both) c->groups = 2;
-    int64_t total = 1;
-    for (int k = 0; k < c->order_count && total >= 0; k++)
-        if (__builtin_mul_overflow(total, hr_cuda_index_size(s, c->order[k]), &total)) total = -1;
     c->position_bits = total >= 0 && total < HR_CUDA_NARROW_MAX ? 32 : 64;
     c->blocks_limit = INT32_MAX;
     c->places = few_places(s, (double)total);
