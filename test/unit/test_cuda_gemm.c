@@ -15,6 +15,7 @@
 #include "schedule/cuda/choose_gemm.h"
 #include "schedule/target.h"
 #include "support/cuda_test.h"
+#include "support/sample.h"
 
 /* Many tiles of several blocks: with the first texts alone, unless HR_SLOW=1. */
 enum { EXTENTS_MAX = 4, LARGE = 200, FIRST = 4 };
@@ -150,7 +151,8 @@ static void test_products(void **state) {
                              .points = 400};
             if (texts[t].operands != HALVES && s >= OTHERS && s != SPLIT) continue;
             if (texts[t].operands >= F8 && s == 1) continue; /* rows are no whole 16 bytes */
-            if (sizes[s].m > LARGE && t >= FIRST && !getenv("HR_SLOW")) continue;
+            if (sizes[s].m > LARGE && t >= FIRST && !getenv("HR_TEST_LONG")) continue;
+            if (t >= FIRST && !sample_takes(t * (sizeof sizes / sizeof *sizes) + s, 2)) continue;
             assert_int_equal(hr_program_parse("gemm.hr", texts[t].text, strlen(texts[t].text), &program),
                              HR_OK);
             assert_int_equal(hr_program_find(program, NULL, &one.function), HR_OK);
