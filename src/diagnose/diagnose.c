@@ -194,41 +194,54 @@ static bool is_halted(const hr_analysis *analysis) {
     return false;
 }
 
+static bool knows_shapes(const hr_trace *trace) {
+    for (int64_t i = 0; i < trace->operators.count; i++)
+        if (trace->operators.items[i].shapes >= 0) return true;
+    return false;
+}
+
+static bool has_collectives(const hr_analysis *analysis) {
+    for (int i = 0; i < analysis->work_count; i++)
+        if (analysis->works[i].kind == HR_TIME_COMMUNICATION) return true;
+    return false;
+}
+
+/* A slow kernel whose reads of memory may be scattered: nobody counted them. */
+static bool asks_for_sectors(const hr_analysis *analysis) {
+    for (int i = 0; i < analysis->kernel_count; i++) {
+        const hr_kernel_summary *kernel = &analysis->kernels[i];
+        if (kernel->dram_of_peak >= 0 && kernel->sectors_per_load < 0 && kernel->share > 0.1 &&
+            kernel->roof_fraction < 0.5)
+            return true;
+    }
+    return false;
+}
+
 /* What would have to be recorded to say more. */
 static void list_missing(const hr_analysis *analysis, hr_diagnosis *out) {
     const hr_trace *trace = analysis->trace;
     const char **missing = hr_arena_alloc(out->arena, 10 * sizeof *missing);
+    const bool works = analysis->work_count > 0;
     int count = 0;
-    bool shapes = false, collectives = false, counters = trace->counters.count > 0;
-    for (int64_t i = 0; i < trace->operators.count && !shapes; i++)
-        shapes = trace->operators.items[i].shapes >= 0;
-    for (int i = 0; i < analysis->work_count && !collectives; i++)
-        collectives = analysis->works[i].kind == HR_TIME_COMMUNICATION;
     if (out->record)
         missing[count++] = out->record;
-    else if (!analysis->work_count)
+    else if (!works)
         missing[count++] = hr_advice_device_work(analysis);
-    if (analysis->work_count && !analysis->call_count)
+    if (works && !analysis->call_count)
         missing[count++] =
             "calls of the host: without them nothing can be said of launches, waits and input data";
-    if (analysis->work_count && !shapes && !counters) missing[count++] = hr_advice_bytes(analysis);
-    for (int i = 0; i < analysis->kernel_count; i++) {
-        const hr_kernel_summary *kernel = &analysis->kernels[i];
-        bool asks = kernel->dram_of_peak >= 0 && kernel->sectors_per_load < 0 && kernel->share > 0.1 &&
-                    kernel->roof_fraction < 0.5;
-        if (!asks) continue;
+    if (works && !trace->counters.count && !knows_shapes(trace)) missing[count++] = hr_advice_bytes(analysis);
+    if (asks_for_sectors(analysis))
         missing[count++] =
             "sectors a request (`headroom record --counters=replayed`): without them nothing is "
             "said of uncoalesced access";
-        break;
-    }
     if (is_halted(analysis))
         missing[count++] =
             "more steps: the recorder read counters in some of these, and the program stood still "
             "meanwhile, so the times of steps are not its own";
-    if (analysis->steps.count == 1 && analysis->work_count)
+    if (analysis->steps.count == 1 && works)
         missing[count++] = "several steps: of one step nobody knows whether it is usual";
-    if (collectives && (trace->ranks.count == 1 || out->apart))
+    if ((trace->ranks.count == 1 || out->apart) && has_collectives(analysis))
         missing[count++] =
             "the traces of all ranks: a rank that waits in a collective does not show who is late";
     out->missing = missing;

@@ -259,6 +259,17 @@ static void flag_by_counters(const hr_trace *trace, const hr_event *event, hr_wo
     if (off && busy) work->flags = (work->flags & ~(unsigned)HR_WORK_TENSOR) | HR_WORK_FULL;
 }
 
+/* What the range around its launch says of a kernel whose name says little. */
+static uint8_t kind_within(unsigned within, hr_kernel_class class) {
+    const bool vague = class.kind == HR_TIME_OTHER || class.kind == HR_TIME_ELEMENTWISE ||
+                       class.kind == HR_TIME_REDUCTION || class.kind == HR_TIME_COPY;
+    if ((within & HR_RANGE_OPTIMIZER) && class.kind != HR_TIME_MATRIX) return HR_TIME_OPTIMIZER;
+    if (vague && (within & HR_RANGE_ATTENTION)) return HR_TIME_ATTENTION;
+    if (vague && (within & HR_RANGE_NORMALISATION)) return HR_TIME_NORMALISATION;
+    if (class.kind == HR_TIME_OTHER && (within & HR_RANGE_MATRIX)) return HR_TIME_MATRIX;
+    return class.kind;
+}
+
 static void classify_work(joining *join, hr_work *work) {
     const hr_analysis *analysis = join->analysis;
     const hr_event *event = &analysis->trace->events.items[work->event];
@@ -273,20 +284,12 @@ static void classify_work(joining *join, hr_work *work) {
     bool has_detail = event->detail >= 0 && event->detail < analysis->trace->kernels.count;
     work->kind = class.kind;
     work->flags = class.flags | (first ? HR_WORK_FIRST : 0);
-    bool vague = class.kind == HR_TIME_OTHER || class.kind == HR_TIME_ELEMENTWISE ||
-                 class.kind == HR_TIME_REDUCTION || class.kind == HR_TIME_COPY;
     if (has_detail && analysis->trace->kernels.items[event->detail].collective >= 0)
         work->kind = HR_TIME_COMMUNICATION;
     else if (class.kind == HR_TIME_COMMUNICATION)
         return;
-    else if ((within & HR_RANGE_OPTIMIZER) && class.kind != HR_TIME_MATRIX)
-        work->kind = HR_TIME_OPTIMIZER;
-    else if (vague && (within & HR_RANGE_ATTENTION))
-        work->kind = HR_TIME_ATTENTION;
-    else if (vague && (within & HR_RANGE_NORMALISATION))
-        work->kind = HR_TIME_NORMALISATION;
-    else if (class.kind == HR_TIME_OTHER && (within & HR_RANGE_MATRIX))
-        work->kind = HR_TIME_MATRIX;
+    else
+        work->kind = kind_within(within, class);
     if (has_detail) flag_by_counters(analysis->trace, event, work);
 }
 

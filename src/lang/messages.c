@@ -42,17 +42,23 @@ void hr_messages_add(hr_messages *messages, hr_place place, const char *format, 
     if (messages->kept < HR_MESSAGES_SHOWN) messages->kept_messages[messages->kept++] = message;
 }
 
+/* A sequence of two or three bytes that no terminal should be sent: controls, what is written longer than it
+ * need be, halves of surrogates, changes of direction. */
+static bool is_no_character(const unsigned char *at, size_t length) {
+    if (length == 2) return at[0] == 0xc2 && at[1] < 0xa0;
+    if (length != 3) return false;
+    if (at[0] == 0xe0) return at[1] < 0xa0;
+    if (at[0] == 0xed) return at[1] >= 0xa0;
+    return at[0] == 0xe2 && (at[1] == 0x80 || at[1] == 0x81);
+}
+
 /* The length of the valid UTF-8 sequence of a printable character at `at`, 0 where there is none. */
 static size_t utf8_length(const unsigned char *at, size_t room) {
     size_t length = *at < 0x80 ? 1 : *at >= 0xc2 && *at < 0xe0 ? 2 : (*at & 0xf0) == 0xe0 ? 3 : 0;
     if (!length || length > room || (length == 1 && (*at < ' ' || *at == 0x7f))) return 0;
     for (size_t i = 1; i < length; i++)
         if ((at[i] & 0xc0) != 0x80) return 0;
-    bool control = length == 2 && at[0] == 0xc2 && at[1] < 0xa0;
-    bool overlong_or_surrogate =
-        length == 3 && ((at[0] == 0xe0 && at[1] < 0xa0) || (at[0] == 0xed && at[1] >= 0xa0));
-    bool direction = length == 3 && at[0] == 0xe2 && (at[1] == 0x80 || at[1] == 0x81);
-    return control || overlong_or_surrogate || direction ? 0 : length;
+    return is_no_character(at, length) ? 0 : length;
 }
 
 /* One source line with what a terminal must not see replaced, and below it the caret. */

@@ -96,36 +96,47 @@ static int32_t make_mean(hr_trace_build *build, const kernel_sum *sum) {
     return hr_trace_build_counters(build, &mean);
 }
 
+static bool has_counters(const hr_trace *trace, const hr_event *event) {
+    return is_kernel(event) && trace->kernels.items[event->detail].counters >= 0;
+}
+
+/* Each launch whose kernel was counted anywhere in the file has what it counted in the mean. */
+static void give_mean(hr_trace *trace, const hr_event *event, const kernel_sum *sum) {
+    hr_kernel_work *work = &trace->kernels.items[event->detail];
+    if (!sum->launches || sum->mean < 0) return;
+    work->counters = sum->mean;
+    double warps = trace->counters.items[sum->mean].warps_active;
+    if (warps >= 0 && warps <= 1) work->occupancy = (float)warps;
+}
+
 void hr_trace_build_share_counters(hr_trace_build *build) {
     hr_trace *trace = build->trace;
     int64_t first = build->files.count ? build->files.items[build->files.count - 1].first_event : 0,
             count = 0;
     for (int64_t i = first; i < trace->events.count; i++)
-        if (is_kernel(&trace->events.items[i]))
-            count += trace->kernels.items[trace->events.items[i].detail].counters >= 0;
+        count += has_counters(trace, &trace->events.items[i]);
+    if (!count) return;
     uint64_t size = 16;
     while (size < 2 * (uint64_t)count)
         size *= 2;
-    kernel_sums sums = {count ? calloc(size, sizeof *sums.slots) : NULL, size - 1};
-    if (count && !sums.slots) build->failed = true;
-    for (int64_t i = first; sums.slots && i < trace->events.count; i++) {
+    kernel_sums sums = {calloc(size, sizeof *sums.slots), size - 1};
+    if (!sums.slots) {
+        build->failed = true;
+        return;
+    }
+    for (int64_t i = first; i < trace->events.count; i++) {
         const hr_event *event = &trace->events.items[i];
-        if (!is_kernel(event) || trace->kernels.items[event->detail].counters < 0) continue;
+        if (!has_counters(trace, event)) continue;
         kernel_key key = key_of(trace, event);
         add_to_sum(find_sum(&sums, &key), &key,
                    &trace->counters.items[trace->kernels.items[event->detail].counters]);
     }
-    for (uint64_t i = 0; sums.slots && i < size; i++)
+    for (uint64_t i = 0; i < size; i++)
         if (sums.slots[i].launches) sums.slots[i].mean = make_mean(build, &sums.slots[i]);
-    for (int64_t i = first; sums.slots && i < trace->events.count; i++) {
+    for (int64_t i = first; i < trace->events.count; i++) {
         if (!is_kernel(&trace->events.items[i])) continue;
         kernel_key key = key_of(trace, &trace->events.items[i]);
-        const kernel_sum *sum = find_sum(&sums, &key);
-        hr_kernel_work *work = &trace->kernels.items[trace->events.items[i].detail];
-        if (!sum->launches || sum->mean < 0) continue;
-        work->counters = sum->mean;
-        double warps = trace->counters.items[sum->mean].warps_active;
-        if (warps >= 0 && warps <= 1) work->occupancy = (float)warps;
+        give_mean(trace, &trace->events.items[i], find_sum(&sums, &key));
     }
     free(sums.slots);
 }

@@ -642,23 +642,32 @@ static hr_status emit_rows(hr_stage_printer *s, hr_stage_functions *out) {
     return hr_text_status(p->out);
 }
 
+/* Rows are few: threads share each of them out. */
+static bool shares_lanes(const hr_stage_printer *s) {
+    const hr_cpu_walk *walk = hr_cpu_walk_of(s->stage);
+    return walk->partition == HR_PARTITION_LANES && !s->split && !s->transposed && !s->pipelined &&
+           !walk->gathered && !hr_stage_knobs(s->stage)->chunk;
+}
+
+/* Elements for which random numbers are drawn at a time. */
+static int tile_of(const hr_stage_printer *s) {
+    const int asked = (int)hr_stage_knobs(s->stage)->random_strip;
+    return asked ? asked : hr_limits_are_short(&s->plan->limits) ? TILE_SHORT : TILE;
+}
+
 /* Which of the ways to walk a stage that stands alone its printer takes. */
 static void choose_way(hr_stage_printer *s) {
     const hr_stage *stage = s->stage;
-    const hr_cpu_walk *walk = hr_cpu_walk_of(stage);
-    const bool ordered = walk->gathered != NULL;
+    const bool ordered = hr_cpu_walk_of(stage)->gathered != NULL;
     s->split = hr_stage_can_split(s->plan, stage) || hr_stage_flatten(s);
-    s->pipelined = walk->pipeline.depth;
+    s->pipelined = hr_cpu_walk_of(stage)->pipeline.depth;
     s->transposed = !s->split && !ordered && hr_stage_is_transposed(s);
-    s->few = walk->partition == HR_PARTITION_LANES && !s->split && !s->transposed && !s->pipelined &&
-             !ordered && !hr_stage_knobs(stage)->chunk;
+    s->few = shares_lanes(s);
     s->jammed = hr_stage_jam(stage) && !s->split && !s->transposed;
     s->apart = !s->pipelined && !s->jammed && hr_column_is_apart(s->p, stage);
     if (!s->split && !s->transposed && !s->few && !s->apart && !ordered) hr_stage_find_lines(s);
     s->pieces = !s->transposed && !s->few && hr_stage_goes_in_pieces(s->plan, stage);
-    s->tile = hr_stage_knobs(stage)->random_strip     ? hr_stage_knobs(stage)->random_strip
-              : hr_limits_are_short(&s->plan->limits) ? TILE_SHORT
-                                                      : TILE;
+    s->tile = tile_of(s);
 }
 
 /* The functions besides its own, and how it is called. */
