@@ -1,6 +1,7 @@
 /* See fake_cuda.h. Entry points have the names and parameters of cuda.h and nvrtc.h. */
 #include "fake_cuda.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,16 +21,31 @@ SHOWN fake_cuda_t fake_cuda = {.device_count = 1,
 
 /* ---- calls ---- */
 
-/* The result of this call: 0, or what the test wants. */
-static int called(const char *symbol) {
+/* Candidates are compiled and loaded by several threads. */
+static pthread_mutex_t calling = PTHREAD_MUTEX_INITIALIZER;
+
+static void live(int *count, int more) {
+    __atomic_fetch_add(count, more, __ATOMIC_RELAXED);
+}
+
+static void write_call(const char *symbol) {
     size_t used = strlen(fake_cuda.calls), length = strlen(symbol) + 1;
     if (used + length + 1 > FAKE_CALLS) {
         memmove(fake_cuda.calls, fake_cuda.calls + used / 2, used - used / 2 + 1);
         used = strlen(fake_cuda.calls);
     }
     snprintf(fake_cuda.calls + used, FAKE_CALLS - used, "%s ", symbol);
-    if (!fake_cuda.fail_symbol || strcmp(fake_cuda.fail_symbol, symbol) != 0) return 0;
-    return --fake_cuda.fail_at == 0 ? fake_cuda.fail_result : 0;
+}
+
+/* The result of this call: 0, or what the test wants. */
+static int called(const char *symbol) {
+    int result = 0;
+    pthread_mutex_lock(&calling);
+    write_call(symbol);
+    if (fake_cuda.fail_symbol && strcmp(fake_cuda.fail_symbol, symbol) == 0)
+        result = --fake_cuda.fail_at == 0 ? fake_cuda.fail_result : 0;
+    pthread_mutex_unlock(&calling);
+    return result;
 }
 
 #define CALLED(symbol)                                                                                       \
@@ -115,13 +131,13 @@ SHOWN int cuDeviceGetAttribute(int *value, int attribute, int device) {
 SHOWN int cuDevicePrimaryCtxRetain(void **context, int device) {
     CALLED("cuDevicePrimaryCtxRetain");
     *context = device ? &context_b : &context_a;
-    fake_cuda.contexts++;
+    live(&fake_cuda.contexts, 1);
     return 0;
 }
 
 SHOWN int cuDevicePrimaryCtxRelease_v2(int device) {
     (void)device;
-    fake_cuda.contexts--;
+    live(&fake_cuda.contexts, -1);
     CALLED("cuDevicePrimaryCtxRelease_v2");
     return 0;
 }
@@ -135,7 +151,7 @@ SHOWN int cuCtxGetCurrent(void **context) {
 SHOWN int cuCtxPushCurrent_v2(void *context) {
     CALLED("cuCtxPushCurrent_v2");
     current = context;
-    fake_cuda.pushed++;
+    live(&fake_cuda.pushed, 1);
     return 0;
 }
 
@@ -143,7 +159,7 @@ SHOWN int cuCtxPopCurrent_v2(void **context) {
     CALLED("cuCtxPopCurrent_v2");
     *context = current;
     current = NULL;
-    fake_cuda.pushed--;
+    live(&fake_cuda.pushed, -1);
     return 0;
 }
 
@@ -165,14 +181,14 @@ SHOWN int cuMemAlloc_v2(unsigned long long *address, size_t size) {
     void *data = keep(aligned_alloc(256, (size + 255) / 256 * 256));
     memset(data, 0xcd, size < LARGE ? size : LARGE);
     *address = (unsigned long long)(uintptr_t)data;
-    fake_cuda.allocations++;
+    live(&fake_cuda.allocations, 1);
     return 0;
 }
 
 SHOWN int cuMemFree_v2(unsigned long long address) {
     if (outside()) return outside();
     free((void *)(uintptr_t)address);
-    fake_cuda.allocations--;
+    live(&fake_cuda.allocations, -1);
     CALLED("cuMemFree_v2");
     return 0;
 }
@@ -182,13 +198,13 @@ SHOWN int cuMemHostAlloc(void **data, size_t size, unsigned flags) {
     CALLED("cuMemHostAlloc");
     if (outside()) return outside();
     *data = keep(aligned_alloc(4096, (size + 4095) / 4096 * 4096));
-    fake_cuda.host_allocations++;
+    live(&fake_cuda.host_allocations, 1);
     return 0;
 }
 
 SHOWN int cuMemFreeHost(void *data) {
     free(data);
-    fake_cuda.host_allocations--;
+    live(&fake_cuda.host_allocations, -1);
     CALLED("cuMemFreeHost");
     return 0;
 }
@@ -244,13 +260,13 @@ SHOWN int cuStreamCreate(void **stream, unsigned flags) {
     (void)flags;
     CALLED("cuStreamCreate");
     *stream = keep(malloc(1));
-    fake_cuda.streams++;
+    live(&fake_cuda.streams, 1);
     return outside();
 }
 
 SHOWN int cuStreamDestroy_v2(void *stream) {
     free(stream);
-    fake_cuda.streams--;
+    live(&fake_cuda.streams, -1);
     CALLED("cuStreamDestroy_v2");
     return 0;
 }
@@ -265,13 +281,13 @@ SHOWN int cuEventCreate(void **event, unsigned flags) {
     (void)flags;
     CALLED("cuEventCreate");
     *event = keep(malloc(1));
-    fake_cuda.events++;
+    live(&fake_cuda.events, 1);
     return outside();
 }
 
 SHOWN int cuEventDestroy_v2(void *event) {
     free(event);
-    fake_cuda.events--;
+    live(&fake_cuda.events, -1);
     CALLED("cuEventDestroy_v2");
     return 0;
 }
@@ -304,14 +320,14 @@ SHOWN int cuModuleLoadData(void **module, const void *image) {
     fake_module *made = keep(malloc(sizeof *made));
     made->image = keep(strdup(image));
     *module = made;
-    fake_cuda.modules++;
+    live(&fake_cuda.modules, 1);
     return 0;
 }
 
 SHOWN int cuModuleUnload(void *module) {
     free(((fake_module *)module)->image);
     free(module);
-    fake_cuda.modules--;
+    live(&fake_cuda.modules, -1);
     CALLED("cuModuleUnload");
     return 0;
 }
@@ -431,7 +447,7 @@ SHOWN int cuStreamEndCapture(void *stream, void **graph) {
     (void)stream;
     CALLED("cuStreamEndCapture");
     *graph = malloc(1);
-    fake_cuda.graphs++;
+    live(&fake_cuda.graphs, 1);
     return 0;
 }
 
@@ -440,7 +456,7 @@ SHOWN int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long lo
     (void)flags;
     CALLED("cuGraphInstantiateWithFlags");
     *exec = malloc(1);
-    fake_cuda.graphs++;
+    live(&fake_cuda.graphs, 1);
     return 0;
 }
 
@@ -453,14 +469,14 @@ SHOWN int cuGraphLaunch(void *exec, void *stream) {
 
 SHOWN int cuGraphExecDestroy(void *exec) {
     free(exec);
-    fake_cuda.graphs--;
+    live(&fake_cuda.graphs, -1);
     CALLED("cuGraphExecDestroy");
     return 0;
 }
 
 SHOWN int cuGraphDestroy(void *graph) {
     free(graph);
-    fake_cuda.graphs--;
+    live(&fake_cuda.graphs, -1);
     CALLED("cuGraphDestroy");
     return 0;
 }
