@@ -3,17 +3,21 @@
 
 #include <string.h>
 
+/* A copy of a full array with room for as many again; what it was stays in the arena. */
+static void *grown(hr_derivation *derivation, const void *items, size_t size, int *capacity) {
+    const int full = *capacity;
+    *capacity = full ? 2 * full : 32;
+    void *out = hr_algebra_take(derivation->algebra, (size_t)*capacity * size);
+    if (full) memcpy(out, items, (size_t)full * size);
+    return out;
+}
+
 void hr_name_value(hr_derivation *derivation, const hr_expr *value, const char *name) {
     for (int i = 0; i < derivation->name_count; i++)
         if (derivation->names[i].value == value) return;
-    if (derivation->name_count == derivation->name_capacity) {
-        const int capacity = derivation->name_capacity ? 2 * derivation->name_capacity : 32;
-        hr_named_value *names = hr_algebra_take(derivation->algebra, (size_t)capacity * sizeof *names);
-        if (derivation->name_count)
-            memcpy(names, derivation->names, (size_t)derivation->name_count * sizeof *names);
-        derivation->names = names;
-        derivation->name_capacity = capacity;
-    }
+    if (derivation->name_count == derivation->name_capacity)
+        derivation->names =
+            grown(derivation, derivation->names, sizeof *derivation->names, &derivation->name_capacity);
     derivation->names[derivation->name_count++] = (hr_named_value){value, name};
 }
 
@@ -38,14 +42,9 @@ const char *hr_name_free(hr_derivation *derivation, const char *name) {
 }
 
 void hr_carry_cotangent(hr_derivation *derivation, int tensor) {
-    if (derivation->carrier_count == derivation->carrier_capacity) {
-        const int capacity = derivation->carrier_capacity ? 2 * derivation->carrier_capacity : 32;
-        int *carriers = hr_algebra_take(derivation->algebra, (size_t)capacity * sizeof *carriers);
-        if (derivation->carrier_count)
-            memcpy(carriers, derivation->carriers, (size_t)derivation->carrier_count * sizeof *carriers);
-        derivation->carriers = carriers;
-        derivation->carrier_capacity = capacity;
-    }
+    if (derivation->carrier_count == derivation->carrier_capacity)
+        derivation->carriers = grown(derivation, derivation->carriers, sizeof *derivation->carriers,
+                                     &derivation->carrier_capacity);
     derivation->carriers[derivation->carrier_count++] = tensor;
 }
 

@@ -96,3 +96,14 @@ void hr_attention_products(hr_dtype dtype, int scores, const int *widths, int co
         out[1 + i].b_place = HR_TENSOR_MN_MAJOR;
     }
 }
+
+void hr_attention_print_product(hr_printer *p, const char *name, const char *columns,
+                                const hr_tensor_core *product) {
+    const char *left = product->a_place == HR_TENSOR_REGISTERS ? "const uint32_t (&a)[4]" : "uint64_t a";
+    char function[96];
+    hr_tensor_core_name(product, function, sizeof function);
+    hr_print(p, "    static __device__ inline void %s(float (&d)[%s / 2], %s, uint64_t b, int accumulate) {",
+             name, columns, left);
+    hr_print(p, "        %s(d, a, b, accumulate);", function);
+    hr_print(p, "    }");
+}

@@ -30,6 +30,9 @@ void hr_cuda_print_attention_side(hr_printer *printer, int number, const char *n
 /* A warpgroup's products: of `scores` columns, whose operands both lie along k in shared memory; then of each
  * of `widths`, whose left operand is in registers and whose right one is of rows of k. */
 void hr_attention_products(hr_dtype dtype, int scores, const int *widths, int count, hr_tensor_core *out);
+/* A member of a kernel's parameters: the product of that name into `columns` sums of a warpgroup. */
+void hr_attention_print_product(hr_printer *printer, const char *name, const char *columns,
+                                const hr_tensor_core *product);
 /* `work`: bytes of the scratch memory in front of the first local. */
 hr_status hr_cuda_attention_map(const hr_plan *plan, const int64_t *extents, const hr_gemm_view *view,
                                 int rows, int64_t work, hr_tensor_map *out);

@@ -375,18 +375,20 @@ static void print_work(hr_cuda_stage *s) {
 
 /* ---- the ends of a stage ---- */
 
-static void print_clear(hr_cuda_stage *s) {
-    hr_printer *p = s->p;
-    int tensor = hr_cuda_statement(s, &s->stage->steps[0])->tensor;
+void hr_cuda_print_clear(hr_printer *p, int tensor, int threads) {
     hr_print(p, "wait_for_launch_before();");
     hr_print(p, "const int64_t size = %s;", hr_emit_elements(p, tensor));
     hr_print(
         p,
         "for (int64_t k = (int64_t)blockIdx.x * %d + threadIdx.x; k < size; k += (int64_t)gridDim.x * %d) {",
-        HR_CUDA_CLEAR_THREADS, HR_CUDA_CLEAR_THREADS);
+        threads, threads);
     p->indent++;
     hr_emit_clear_element(p, tensor, "k");
     hr_cuda_close(p);
+}
+
+static void print_clear(hr_cuda_stage *s) {
+    hr_cuda_print_clear(s->p, hr_cuda_statement(s, &s->stage->steps[0])->tensor, HR_CUDA_CLEAR_THREADS);
 }
 
 /* Blocks that left partial results, as the launch computed them. */

@@ -101,6 +101,8 @@ void hr_cuda_declare_stash(hr_cuda_stage *s);
 const char *hr_cuda_row_type(const hr_cuda_stage *s);
 /* Where a step's partial results stand. */
 const char *hr_cuda_work_place(hr_cuda_stage *s, int step);
+/* The body of a kernel whose blocks of so many threads clear what a stage adds into. */
+void hr_cuda_print_clear(hr_printer *p, int tensor, int threads);
 /* Stores what the end of a stage added up. */
 void hr_cuda_print_stored_sum(hr_cuda_stage *s, const hr_step *step, const char *sum);
 /* ---- sums over rows (stage_cuda_column.c) ---- */

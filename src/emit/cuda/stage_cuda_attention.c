@@ -239,19 +239,9 @@ static void print_member(attention_printer *t, const char *type, const char *nam
 static void print_products(attention_printer *t) {
     hr_printer *p = t->p;
     hr_tensor_core products[HR_ATTENTION_PRODUCTS];
-    char name[96];
     hr_cuda_attention_products(t->attention, products);
-    hr_tensor_core_name(&products[0], name, sizeof name);
-    hr_print(p,
-             "    static __device__ inline void scores(float (&d)[tile_n / 2], uint64_t a, uint64_t b, int "
-             "accumulate) {");
-    hr_print(p, "        %s(d, a, b, accumulate);", name);
-    hr_print(p, "    }");
-    hr_tensor_core_name(&products[1], name, sizeof name);
-    hr_print(p, "    static __device__ inline void values(float (&d)[wide / 2], const uint32_t (&a)[4], "
-                "uint64_t b, int accumulate) {");
-    hr_print(p, "        %s(d, a, b, accumulate);", name);
-    hr_print(p, "    }");
+    hr_attention_print_product(p, "scores", "tile_n", &products[0]);
+    hr_attention_print_product(p, "values", "wide", &products[1]);
     hr_print(p, "    static __device__ inline uint32_t pair(float low, float high) {");
     hr_print(p, "        return %s_pair(low, high);", hr_dtype_name(t->attention->dtype));
     hr_print(p, "    }");

@@ -181,31 +181,13 @@ void hr_cuda_backward_products(const hr_cuda_backward *backward, hr_tensor_core 
     hr_attention_products(backward->dtype, backward->tile_n, widths, 2, out);
 }
 
-static void print_sum(backward_printer *t, const char *name, const char *width, const hr_tensor_core *core) {
-    char function[96];
-    hr_tensor_core_name(core, function, sizeof function);
-    hr_print(
-        t->p,
-        "    static __device__ inline void %s(float (&d)[%s / 2], const uint32_t (&a)[4], uint64_t b, int "
-        "accumulate) {",
-        name, width);
-    hr_print(t->p, "        %s(d, a, b, accumulate);", function);
-    hr_print(t->p, "    }");
-}
-
 static void print_products(backward_printer *t) {
     hr_printer *p = t->p;
     hr_tensor_core products[HR_BACKWARD_PRODUCT_KINDS];
-    char name[96];
     hr_cuda_backward_products(t->backward, products);
-    hr_tensor_core_name(&products[0], name, sizeof name);
-    hr_print(p,
-             "    static __device__ inline void scores(float (&d)[tile_n / 2], uint64_t a, uint64_t b, int "
-             "accumulate) {");
-    hr_print(p, "        %s(d, a, b, accumulate);", name);
-    hr_print(p, "    }");
-    print_sum(t, "deep_sums", "deep", &products[1]);
-    print_sum(t, "wide_sums", "wide", &products[2]);
+    hr_attention_print_product(p, "scores", "tile_n", &products[0]);
+    hr_attention_print_product(p, "deep_sums", "deep", &products[1]);
+    hr_attention_print_product(p, "wide_sums", "wide", &products[2]);
     hr_print(p, "    static __device__ inline uint32_t pair_bits(float low, float high) {");
     hr_print(p, "        return %s_pair(low, high);", hr_dtype_name(t->backward->dtype));
     hr_print(p, "    }");

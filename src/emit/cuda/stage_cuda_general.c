@@ -62,17 +62,7 @@ const hr_size *hr_cuda_general_size(hr_sizes *sizes, const hr_plan *plan, const 
 /* ---- the kernels ---- */
 
 static void print_clear(hr_cuda_stage *s) {
-    hr_printer *p = s->p;
-    const int tensor = hr_cuda_statement(s, step_of(s->stage))->tensor;
-    hr_print(p, "wait_for_launch_before();");
-    hr_print(p, "const int64_t size = %s;", hr_emit_elements(p, tensor));
-    hr_print(
-        p,
-        "for (int64_t k = (int64_t)blockIdx.x * %d + threadIdx.x; k < size; k += (int64_t)gridDim.x * %d) {",
-        HR_CUDA_GENERAL_THREADS, HR_CUDA_GENERAL_THREADS);
-    p->indent++;
-    hr_emit_clear_element(p, tensor, "k");
-    hr_cuda_close(p);
+    hr_cuda_print_clear(s->p, hr_cuda_statement(s, step_of(s->stage))->tensor, HR_CUDA_GENERAL_THREADS);
 }
 
 static void print_map(hr_cuda_stage *s, const general_indices *indices) {
