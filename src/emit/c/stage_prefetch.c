@@ -286,15 +286,13 @@ static void ask_next_row(hr_stage_printer *s, int pass, hr_lane_pass *lanes, int
     place_ahead(s, pass, lanes, first, row);
 }
 
-/* Tunable `prefetch`: 1 = none. In a stage of one pass, or of passes side by side: 2, 3, 4, 5 = 2, 4, 8,
- * 16 KB ahead. In one of several passes, the next row: 2 = in the last pass, into the first-level cache; 3 =
- * into the second; 4 or 5 = over all passes, most of it in the last. 0 = for one pass 3, but 2 where it has
- * more than two streams; 5 for passes side by side, but 3 where a core's stores wait for long; 4 for several,
- * but 3 where operations bound them, which asking for parts of a line takes, too. Groups of rows ask for the
- * next group. Where nothing is chosen, rows that column sums alone read one by one are prefetched
- * COLUMN_BYTES ahead into the first-level cache, and gathered rows, too, by cores that see far and whose
- * stores do not wait: lines that miss there make the hardware read on past the ends of rows that nothing
- * follows. */
+/* How far ahead the tunable `prefetch` asks. In a stage of one pass, or of passes side by side: 2 to 16 KB.
+ * In one of several passes, one after the other, the next row: 2 KB is in the last pass, into the first-level
+ * cache, 4 KB into the second, 8 and 16 KB over all passes, most of it in the last. Unset: choice_of; a stage
+ * of one pass with more than two streams asks half as far. Groups of rows ask for the next group. Unset, rows
+ * that column sums alone read one by one are asked for COLUMN_BYTES ahead into the first-level cache, and
+ * gathered rows, too, by cores that see far and whose stores do not wait: lines that miss there make the
+ * hardware read on past the ends of rows that nothing follows. */
 void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched) {
     const hr_device_limits *limits = &s->plan->limits;
     const bool ahead = hr_stage_main_passes(s->stage) == 1 || s->pipelined;
