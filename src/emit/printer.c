@@ -147,6 +147,16 @@ void hr_print(hr_printer *p, const char *format, ...) {
         hr_text_append(p->out, "\n", 1);
 }
 
+void hr_print_open(hr_printer *p, const char *line) {
+    hr_print(p, "%s", line);
+    p->indent++;
+}
+
+void hr_print_close(hr_printer *p) {
+    p->indent--;
+    hr_print(p, "}");
+}
+
 const char *hr_format(hr_printer *p, const char *format, ...) {
     char small[1024];
     va_list arguments;

@@ -81,6 +81,9 @@ void hr_printer_walked(hr_printer *printer, hr_walk *walk);
 
 /* One indented line. */
 void hr_print(hr_printer *printer, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* A line that opens a block, and the brace that closes it. */
+void hr_print_open(hr_printer *printer, const char *line);
+void hr_print_close(hr_printer *printer);
 /* A text that lives as long as the printer's arena. */
 const char *hr_format(hr_printer *printer, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

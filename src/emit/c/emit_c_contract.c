@@ -5,10 +5,9 @@
  */
 #include "emit/c/emit_c_contract.h"
 #include "emit/c/attend_c.h"
+#include "emit/c/contract_operand.h"
 #include "emit/c/contract_text.h"
-#include "emit/c/function_c.h"
 #include "emit/c/lane_loop.h"
-#include "emit/c/lane_segments.h"
 #include "emit/c/stage_c.h"
 #include "schedule/cpu/contract_choice.h"
 
@@ -69,281 +68,7 @@ hr_status hr_contract_mainloop_append(const hr_plan *plan, hr_text *out) {
     return hr_text_status(out);
 }
 
-/* ---- the functions that the main loop calls ---- */
-
-typedef struct stage_printer {
-    hr_printer *p;
-    const hr_stage *stage;
-    const hr_contract *contract;
-    int number;
-} stage_printer;
-
-/* The values of a flattened group's indices: `last` gets the last one's value, NULL = that index does.
- * `type`: of the variables. */
-static void print_digits_as(hr_printer *p, const char *type, const int *group, int count, const char *flat,
-                            const char *last) {
-    const char *rest = flat;
-    for (int i = count - 1; i >= 0; i--) {
-        const char *name = i == count - 1 && last ? last : hr_emit_index(p, group[i]);
-        const char *size = hr_emit_index_size(p, group[i]);
-        hr_print(p, i == 0 ? "%s %s = %s;" : "%s %s = %s %% (%s);", type, name, rest, size);
-        if (i > 0) rest = hr_format(p, "%s / (%s)", rest, size);
-    }
-}
-
-static void print_digits(hr_printer *p, const int *group, int count, const char *flat, const char *last) {
-    print_digits_as(p, "const int64_t", group, count, flat, last);
-}
-
-static void open(hr_printer *p, const char *line) {
-    hr_print(p, "%s", line);
-    p->indent++;
-}
-
-static void close(hr_printer *p) {
-    p->indent--;
-    hr_print(p, "}");
-}
-
-/* One element or vector of the operand into line[...]. `whole`: there is room for a whole vector. */
-static void print_value(hr_printer *p, const hr_expr *value, const char *line, const char *origin,
-                        bool whole) {
-    hr_printer_forget(p, HR_AT_LANE);
-    hr_expr_count_uses(p, value);
-    const char *at = strcmp(origin, "0") == 0 ? "i" : hr_format(p, "(i - %s)", origin);
-    if (!p->vector) {
-        const char *text = hr_expr_text(p, value);
-        hr_print(p, "%s[%s] = %s;", line, at, text);
-        return;
-    }
-    const char *text = hr_expr_lanes(p, value);
-    if (p->part && !whole)
-        hr_print(p, "vf_store_part_f32(%s + %s, %s, lanes);", line, at, text);
-    else
-        hr_print(p, "vf_store_f32(%s + %s, %s);", line, at, text);
-}
-
-/* An operand that is walked in blocks, and the index along which it asks for what lies ahead; -1 = asks for
- * nothing. `whole`: its lines have room for a whole vector at their end. */
-typedef struct walked_operand {
-    const hr_expr *value;
-    int ahead;
-    bool whole;
-} walked_operand;
-
-/* How far an element's memory goes on; NULL where that is not plain. */
-static const char *ahead_text(hr_printer *p, const walked_operand *operand, const hr_expr *element) {
-    const hr_tensor *tensor = &p->function->tensors[element->tensor];
-    const char *text = "ahead";
-    if (operand->ahead == p->lane) return text;
-    int axis = 0;
-    while (axis < tensor->rank &&
-           !(element->args[axis]->op == HR_OP_INDEX && element->args[axis]->index == operand->ahead))
-        axis++;
-    if (axis == tensor->rank) return NULL;
-    while (++axis < tensor->rank)
-        text = hr_format(p, "%s * %s", text, hr_emit_size(p, tensor->shape[axis]));
-    return text;
-}
-
-/* Blocks of an operand are so short along memory that nobody else would fetch the next one. The place need
- * not be in range: asking for memory never faults. */
-typedef struct asking {
-    hr_printer *p;
-    const walked_operand *operand;
-} asking;
-
-static hr_visit is_of_lanes(void *context, const hr_expr *node) {
-    return hr_expr_level(((const asking *)context)->p, node) == HR_AT_LANE ? HR_VISIT_ON : HR_VISIT_PAST;
-}
-
-static void print_prefetch(void *context, const hr_expr *node) {
-    const asking *a = context;
-    hr_printer *p = a->p;
-    if (node->op != HR_OP_ELEMENT || !p->pointer[node->id]) return;
-    const char *text = ahead_text(p, a->operand, node);
-    if (text) hr_print(p, "prefetch_read(%s + i + %s);", p->pointer[node->id], text);
-}
-
-static void print_ahead(hr_printer *p, const walked_operand *operand) {
-    asking a = {p, operand};
-    hr_walk walk = {.enter = is_of_lanes, .leave = print_prefetch, .context = &a};
-    hr_walk_through(&walk, operand->value);
-    hr_printer_walked(p, &walk);
-}
-
-/* line[i - first] = value for i from `begin` to `last` of the lane's index. */
-static void print_lanes(hr_printer *p, const walked_operand *operand, const char *first, const char *begin,
-                        const char *last) {
-    const hr_expr *value = operand->value;
-    if (!p->vector) {
-        p->checks = false;
-        hr_text body, *out = hr_print_aside(p, &body);
-        print_value(p, value, "line", first, false);
-        hr_print_back(p, out);
-        if (!p->checks) hr_print(p, "#pragma omp simd");
-        hr_print(p, "for (int64_t i = %s; i < %s; i++) {", begin, last);
-        hr_print_body(p, &body);
-        hr_print(p, "}");
-        return;
-    }
-    hr_print(p, "int64_t i = %s;", begin);
-    open(p, hr_format(p, "for (; i + HR_LANES <= %s; i += HR_LANES) {", last));
-    if (operand->ahead >= 0) print_ahead(p, operand);
-    print_value(p, value, "line", first, false);
-    close(p);
-    open(p, hr_format(p, "if (i < %s) {", last));
-    hr_print(p, "const int lanes = (int)(%s - i);", last);
-    p->part = true;
-    print_value(p, value, "line", first, operand->whole);
-    p->part = false;
-    close(p);
-}
-
-/* An index group that is walked from C variable `from` for `count` flat places. */
-typedef struct walked_group {
-    const int *index;
-    int count;
-    const char *from, *length;
-} walked_group;
-
-static void prepare_run(hr_printer *p, const hr_expr *value) {
-    hr_expr_prepare(p, value, HR_AT_TASK);
-    hr_expr_prepare(p, value, HR_AT_OUTER);
-}
-
-/* Where the next run of a group begins: divided once, then counted on. */
-static void print_next_digits(hr_printer *p, const walked_group *lane) {
-    hr_print(p, "first = 0;");
-    for (int i = lane->count - 2; i > 0; i--) {
-        const char *name = hr_emit_index(p, lane->index[i]);
-        open(p, hr_format(p, "if (++%s == (%s)) {", name, hr_emit_index_size(p, lane->index[i])));
-        hr_print(p, "%s = 0;", name);
-    }
-    hr_print(p, "%s++;", hr_emit_index(p, lane->index[0]));
-    for (int i = lane->count - 2; i > 0; i--)
-        close(p);
-}
-
-/* Makes the printer see a stage whose tasks are the batches and whose rows are both groups, the lane last. */
-static void begin_stage(hr_printer *p, const hr_stage *of, const walked_group *outer,
-                        const walked_group *lane, bool vector) {
-    hr_stage *stage = hr_arena_alloc(p->arena, sizeof *stage);
-    *stage = *of;
-    stage->row_count = outer->count + lane->count;
-    stage->row = hr_arena_alloc(p->arena, (size_t)stage->row_count * sizeof *stage->row);
-    memcpy(stage->row, outer->index, (size_t)outer->count * sizeof *stage->row);
-    memcpy(stage->row + outer->count, lane->index, (size_t)lane->count * sizeof *stage->row);
-    stage->schedule = hr_arena_alloc(p->arena, sizeof *stage->schedule);
-    *stage->schedule = *of->schedule;
-    stage->schedule->lanes = vector ? HR_LANES_VECTOR : HR_LANES_SCALAR;
-    hr_printer_stage(p, stage);
-}
-
-/* ---- operands in segments ---- */
-
-/* A whole run, from line[at] on. */
-static void print_segments(hr_segmented *s, const char *at) {
-    hr_printer *q = &s->printer;
-    for (int i = 0; i < s->segments->run / HR_SEGMENT; i++) {
-        hr_segmented_open(s);
-        print_value(q, s->segments->value[i], hr_format(q, "line + %s + %d", at, i * HR_SEGMENT), "0", true);
-        close(q);
-    }
-}
-
-/* Whole runs from `first` on, which begin at multiples of their length. The next one begins at `at` then. */
-static void print_counted_runs(hr_printer *p, hr_segmented *s, const char *first) {
-    const int run = s->segments->run;
-    hr_print(p, "int64_t at = %s;", first);
-    open(p, hr_format(p, "for (; at %% %d == 0 && at + %d <= last; at += %d) {", run, run, run));
-    hr_segmented_run(p, s, "at", "ahead");
-    print_segments(s, hr_format(p, "(at - %s)", first));
-    close(hr_printer_switch_to(p, &s->printer));
-}
-
-/* Runs that are all of the group's last index, up to the next that is not. */
-static void print_whole_runs(hr_printer *p, hr_segmented *s, const walked_group *lane, const char *line) {
-    const int run = s->segments->run;
-    const char *size = hr_emit_index_size(p, lane->index[lane->count - 1]);
-    open(p, hr_format(p, "for (; (%s) == %d && first == 0 && %s - done >= %d; done += %d) {", size, run,
-                      lane->length, run, run));
-    hr_print(p, "float *const line = %s + done;", line);
-    hr_segmented_run(p, s, "first", "ahead");
-    print_segments(s, "0");
-    print_next_digits(hr_printer_switch_to(p, &s->printer), lane);
-    close(p);
-    hr_print(p, "if (done == %s) break;", lane->length);
-}
-
-/* The inner group's loop: runs of its last index, along which the lanes are. `segments`: NULL = none. */
-static void print_runs(hr_printer *p, const walked_group *lane, const walked_operand *operand,
-                       const char *line, hr_segmented *segments) {
-    const hr_expr *value = operand->value;
-    if (lane->count == 1) {
-        hr_print(p, "%s *const line = %s;", hr_c_compute(value->type), line);
-        hr_print(p, "const int64_t last = %s + %s;", lane->from, lane->length);
-        if (segments) print_counted_runs(p, segments, lane->from);
-        prepare_run(p, value);
-        print_lanes(p, operand, lane->from, segments ? "at" : lane->from, "last");
-        return;
-    }
-    const char *size = hr_emit_index_size(p, lane->index[lane->count - 1]);
-    print_digits_as(p, "int64_t", lane->index, lane->count, lane->from, "first");
-    open(p, hr_format(p, "for (int64_t done = 0, run; done < %s; done += run) {", lane->length));
-    if (segments) print_whole_runs(p, segments, lane, line);
-    hr_print(p, "run = %s - done < (%s) - first ? %s - done : (%s) - first;", lane->length, size,
-             lane->length, size);
-    prepare_run(p, value);
-    hr_print(p, "%s *const line = %s + done;", hr_c_compute(value->type), line);
-    hr_print(p, "const int64_t last = first + run;");
-    print_lanes(p, operand, "first", "first", "last");
-    print_next_digits(p, lane);
-    close(p);
-}
-
-/* Prints the function around a body that was printed aside. */
-static void print_function(stage_printer *s, const char *suffix, const char *parameters, hr_text *body) {
-    hr_emit_function(s->p, "static void", hr_format(s->p, "stage_%d%s", s->number, suffix), parameters, body);
-}
-
-static void print_batch(stage_printer *s) {
-    const hr_contract *c = s->contract;
-    if (c->batch_count)
-        print_digits(s->p, c->batch, c->batch_count, "batch", NULL);
-    else
-        hr_print(s->p, "(void)batch;");
-}
-
-static void print_operand(stage_printer *s, bool is_right) {
-    hr_printer *p = s->p;
-    const hr_contract *c = s->contract;
-    const hr_expr *value = is_right ? c->right : c->left;
-    const hr_contract_lane *lane = is_right ? &c->right_lane : &c->left_lane;
-    walked_group rows = {is_right ? c->n : c->m, is_right ? c->n_count : c->m_count, "row", "rows"};
-    walked_group deep = {c->k, c->k_count, "k", "depth"};
-    const walked_group *outer = lane->along_k ? &rows : &deep, *inner = lane->along_k ? &deep : &rows;
-    begin_stage(p, s->stage, outer, inner, lane->vector);
-    hr_text body, *out = hr_print_aside(p, &body);
-    print_batch(s);
-    hr_expr_prepare(p, value, HR_AT_TASK);
-    const hr_segments *segments = is_right ? &c->right_segments : &c->left_segments;
-    hr_segmented apart;
-    const bool parted = segments->run && hr_segmented_begin(p, segments, &apart);
-    open(p, hr_format(p, "for (int64_t place = 0; place < %s; place++) {", outer->length));
-    print_digits(p, outer->index, outer->count, hr_format(p, "(%s + place)", outer->from), NULL);
-    walked_operand walked = {value, c->k[c->k_count - 1], false};
-    print_runs(p, inner, &walked, "to + place * stride", parted ? &apart : NULL);
-    close(p);
-    if (parted) hr_segmented_end(&apart);
-    hr_print_back(p, out);
-    const char *parameters =
-        hr_format(p,
-                  "const arguments *a, int64_t batch, int64_t row, int64_t rows, int64_t k, "
-                  "int64_t depth, %s *to, int64_t stride, int64_t ahead",
-                  hr_c_compute(value->type));
-    print_function(s, is_right ? "_right" : "_left", parameters, &body);
-}
+/* ---- what becomes of the finished sums ---- */
 
 /* The finished sum as an operand: rounded as a store into the product's dtype and a load would. */
 static const char *sum_text(hr_printer *p, const hr_contract *c, const char *origin) {
@@ -385,7 +110,7 @@ static bool is_row_index(const hr_contract *c, const hr_expr *node) {
 }
 
 /* SAME_READ: reads memory that every row reads. What must be checked may be read in some rows only. */
-static enum same_kind same_kind_of(const stage_printer *s, same_values *same, const hr_expr *node) {
+static enum same_kind same_kind_of(const hr_product_printer *s, same_values *same, const hr_expr *node) {
     const hr_contract *c = s->contract;
     unsigned char *kind = &same->kind[node->id];
     if (*kind != SAME_UNKNOWN) return *kind;
@@ -403,7 +128,7 @@ static enum same_kind same_kind_of(const stage_printer *s, same_values *same, co
     return result;
 }
 
-static void find_same(const stage_printer *s, same_values *same, const hr_expr *node) {
+static void find_same(const hr_product_printer *s, same_values *same, const hr_expr *node) {
     if (same->seen[node->id] || hr_expr_level(s->p, node) != HR_AT_LANE || same->count == SAME_MAX) return;
     same->seen[node->id] = true;
     bool found = node->type == HR_F32 && !hr_expr_is_words(node);
@@ -416,10 +141,10 @@ static void find_same(const stage_printer *s, same_values *same, const hr_expr *
 }
 
 /* Prints the lines that evaluate them into arrays, which are read in their place from then on. */
-static void print_same(stage_printer *s) {
+static void print_same(hr_product_printer *s) {
     hr_printer *p = s->p;
     const hr_contract *c = s->contract;
-    const walked_group columns = {c->n, c->n_count, "n", "columns"};
+    const hr_walked_group columns = {c->n, c->n_count, "n", "columns"};
     const bool one = c->n_count == 1;
     size_t ids = (size_t)p->function->expr_count;
     same_values same = {.kind = hr_arena_alloc(p->arena, ids), .seen = hr_arena_alloc(p->arena, ids)};
@@ -427,11 +152,11 @@ static void print_same(stage_printer *s) {
         if (s->stage->steps[i].stored) find_same(s, &same, s->stage->steps[i].value);
     for (int i = 0; i < same.count; i++) {
         const char *name = hr_format(p, "same_%d", same.node[i]->id);
-        const walked_operand walked = {same.node[i], -1, true};
+        const hr_walked_operand walked = {same.node[i], -1, true};
         hr_print(p, "_Alignas(64) float %s[CONTRACT_F32_FINISH];", name);
-        open(p, "{");
-        print_runs(p, &columns, &walked, name, NULL);
-        close(p);
+        hr_print_open(p, "{");
+        hr_product_runs(p, &columns, &walked, name, NULL);
+        hr_print_close(p);
         hr_printer_forget(p, HR_AT_TASK);
     }
     for (int i = 0; i < same.count; i++)
@@ -441,7 +166,7 @@ static void print_same(stage_printer *s) {
 
 /* Whether results leave in pairs of vectors. Where the sums are rounded before more is done with them, they
  * do not: elements that are as narrow would be walked as even and odd lanes. */
-static bool leaves_in_pairs(const stage_printer *s) {
+static bool leaves_in_pairs(const hr_product_printer *s) {
     hr_printer *p = s->p;
     const hr_tensor *tensors = p->function->tensors, *product = &tensors[s->contract->product];
     const hr_expr *sum = NULL;
@@ -461,7 +186,7 @@ static bool leaves_in_pairs(const stage_printer *s) {
 }
 
 /* The stage's stored steps for a run of columns of one row. */
-static void print_steps(stage_printer *s, const char *first, const char *last, int ways) {
+static void print_steps(hr_product_printer *s, const char *first, const char *last, int ways) {
     hr_printer *p = s->p;
     hr_lane_step *steps = hr_arena_alloc(p->arena, (size_t)s->stage->step_count * sizeof *steps);
     hr_lane_pass pass = {.steps = steps,
@@ -486,7 +211,7 @@ static void print_steps(stage_printer *s, const char *first, const char *last, i
     hr_lane_loop(p, &pass);
 }
 
-static void print_columns(stage_printer *s, const char *type) {
+static void print_columns(hr_product_printer *s, const char *type) {
     hr_printer *p = s->p;
     const hr_contract *c = s->contract;
     if (c->n_count == 1) {
@@ -496,41 +221,41 @@ static void print_columns(stage_printer *s, const char *type) {
         return;
     }
     const char *size = hr_emit_index_size(p, c->n[c->n_count - 1]);
-    open(p, "for (int64_t done = 0, run; done < columns; done += run) {");
-    print_digits(p, c->n, c->n_count, "(n + done)", "first");
+    hr_print_open(p, "for (int64_t done = 0, run; done < columns; done += run) {");
+    hr_product_digits(p, c->n, c->n_count, "(n + done)", "first");
     hr_print(p, "run = columns - done < (%s) - first ? columns - done : (%s) - first;", size, size);
     hr_print(p, "const %s *const sums = tile + place * stride + done;", type);
     hr_print(p, "const int64_t last = first + run;");
     print_steps(s, "first", "last", 1);
-    close(p);
+    hr_print_close(p);
 }
 
-static void print_finish(stage_printer *s) {
+static void print_finish(hr_product_printer *s) {
     hr_printer *p = s->p;
     const hr_contract *c = s->contract;
-    walked_group none = {&c->m[0], 0, NULL, NULL}, columns = {c->n + c->n_count - 1, 1, NULL, NULL};
+    hr_walked_group none = {&c->m[0], 0, NULL, NULL}, columns = {c->n + c->n_count - 1, 1, NULL, NULL};
     const char *type = hr_c_compute(c->left->type);
-    begin_stage(p, s->stage, &none, &columns, hr_stage_is_vector(s->stage));
+    hr_product_begin(p, s->stage, &none, &columns, hr_stage_is_vector(s->stage));
     hr_text body, *out = hr_print_aside(p, &body);
-    print_batch(s);
+    hr_product_batch(s);
     print_same(s);
-    open(p, "for (int64_t place = 0; place < rows; place++) {");
-    print_digits(p, c->m, c->m_count, "(m + place)", NULL);
+    hr_print_open(p, "for (int64_t place = 0; place < rows; place++) {");
+    hr_product_digits(p, c->m, c->m_count, "(m + place)", NULL);
     print_columns(s, type);
-    close(p);
+    hr_print_close(p);
     hr_print_back(p, out);
     const char *parameters =
         hr_format(p,
                   "const arguments *a, int64_t batch, int64_t m, int64_t rows, int64_t n, "
                   "int64_t columns, const %s *tile, int64_t stride",
                   type);
-    print_function(s, "_finish", parameters, &body);
+    hr_product_function(s, "_finish", parameters, &body);
 }
 
 /* ---- the stage ---- */
 
 /* `columns`: in the text's own words, because a compiler for shorter vectors makes narrower panels. */
-static void print_choice(stage_printer *s, const struct contract_choice *blocks, const char *name,
+static void print_choice(hr_product_printer *s, const struct contract_choice *blocks, const char *name,
                          const char *columns) {
     hr_printer *p = s->p;
     hr_print(p, "static const struct contract_choice stage_%d_%s = {", s->number, name);
@@ -557,7 +282,7 @@ static void print_choice(stage_printer *s, const struct contract_choice *blocks,
     hr_print(p, "%s", "");
 }
 
-static void print_product(stage_printer *s, const char *type, const char *name) {
+static void print_product(hr_product_printer *s, const char *type, const char *name) {
     hr_printer *p = s->p;
     const hr_contract *c = s->contract;
     hr_print(p, "const struct contract_%s %s = {", type, name);
@@ -586,7 +311,7 @@ bool hr_contract_streams(hr_printer *p, const hr_stage *stage) {
     return false;
 }
 
-static void print_run(stage_printer *s, bool pairs, const char *type) {
+static void print_run(hr_product_printer *s, bool pairs, const char *type) {
     hr_printer *p = s->p;
     hr_printer_stage(p, s->stage);
     p->lane = -1; /* sizes only */
@@ -594,7 +319,7 @@ static void print_run(stage_printer *s, bool pairs, const char *type) {
     print_product(s, type, "product");
     if (pairs) {
         hr_print(p, "#ifdef CONTRACT_PAIRS_UNIT");
-        open(p, "if (contract_pairs_serve(&product)) {");
+        hr_print_open(p, "if (contract_pairs_serve(&product)) {");
         hr_print(p, "contract_pairs_begin();");
         hr_print(p,
                  "contract_f32_run(&product, &contract_pairs_unit, &stage_%d_pairs, thread, threads, work);",
@@ -602,23 +327,23 @@ static void print_run(stage_printer *s, bool pairs, const char *type) {
         hr_print(p, "contract_pairs_end();");
         if (hr_contract_streams(p, s->stage)) hr_print(p, "stream_end();");
         hr_print(p, "return;");
-        close(p);
+        hr_print_close(p);
         hr_print(p, "#endif");
     }
     hr_print(p, "contract_%s_run(&product, &contract_%s_vectors, &stage_%d_choice, thread, threads, work);",
              type, type, s->number);
     if (hr_contract_streams(p, s->stage)) hr_print(p, "stream_end();");
     hr_print_back(p, out);
-    print_function(s, "", HR_STAGE_PARAMETERS, &body);
+    hr_product_function(s, "", HR_STAGE_PARAMETERS, &body);
 }
 
-static stage_printer stage_printer_of(hr_printer *p, int number) {
+static hr_product_printer product_printer_of(hr_printer *p, int number) {
     const hr_stage *stage = &p->plan->stages[number];
-    return (stage_printer){.p = p, .stage = stage, .contract = stage->contract, .number = number};
+    return (hr_product_printer){.p = p, .stage = stage, .contract = stage->contract, .number = number};
 }
 
 void hr_contract_print_product(hr_printer *p, int number, const char *name) {
-    stage_printer s = stage_printer_of(p, number);
+    hr_product_printer s = product_printer_of(p, number);
     print_product(&s, "f32", name);
 }
 
@@ -663,15 +388,15 @@ const hr_size *hr_contract_size(hr_sizes *sizes, const hr_plan *plan, int number
 
 hr_status hr_emit_contract_c(hr_printer *p, int number) {
     const hr_stage *stage = &p->plan->stages[number];
-    stage_printer s = stage_printer_of(p, number);
+    hr_product_printer s = product_printer_of(p, number);
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s */", stage->why);
     hr_contract_choice choice = stage->schedule->product;
     print_choice(&s, &choice.blocks, "choice",
                  choice.double_precision ? "CONTRACT_F64_COLUMNS" : "CONTRACT_F32_COLUMNS");
     if (choice.bf16) print_choice(&s, &choice.pairs, "pairs", hr_format(p, "%d", (int)choice.pairs.columns));
-    print_operand(&s, false);
-    print_operand(&s, true);
+    hr_product_operand(&s, false);
+    hr_product_operand(&s, true);
     print_finish(&s);
     if (!hr_schedule_attends(p->plan, number)) {
         print_run(&s, choice.bf16, choice.double_precision ? "f64" : "f32");
