@@ -2,7 +2,7 @@
 #include "emit/c/column_loop.h"
 
 #include "base/dtype.h"
-#include "emit/c/lane_loop.h"
+#include "emit/c/lane_step.h"
 #include "emit/reduce.h"
 
 #include <string.h>

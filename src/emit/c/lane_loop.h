@@ -14,21 +14,9 @@
 void hr_lane_step_body(hr_printer *printer, const hr_lane_pass *pass);
 /* The least such part: a whole line of each stream. */
 int hr_lane_unit(hr_printer *printer, const hr_lane_pass *pass);
-/* How many lanes from the row's beginning its first streamed result has to the next aligned vector: "0" where
- * nothing is streamed. Prints the lines that it takes. */
-const char *hr_lane_shift(hr_printer *printer, const hr_lane_pass *pass);
-
-/* What of the pass leaves past the caches first; NULL = nothing. */
-const hr_lane_step *hr_lane_first_stream(const hr_lane_pass *pass);
-/* Whether all that the pass streams, one result at least, is aligned at the lane `i`, as C. Prints the lines
- * that it takes. */
-const char *hr_lane_aligned(hr_printer *printer, const hr_lane_pass *pass);
-
 /* Values that are drawn a tile at a time: HR_OP_RANDOM nodes of vector mode. */
 void hr_lane_randoms(hr_printer *printer, const hr_lane_pass *pass, hr_random_list *out);
 
 void hr_lane_loop(hr_printer *printer, const hr_lane_pass *pass);
-/* Asks for what the lanes of `vectors` vectors will need later, a cache line at a time. */
-void hr_lane_prefetches(hr_printer *printer, const hr_lane_pass *pass, int vectors);
 
 #endif

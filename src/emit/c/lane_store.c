@@ -2,8 +2,8 @@
 #include "emit/c/lane_store.h"
 
 #include "base/dtype.h"
-#include "emit/c/lane_block.h"
 #include "emit/c/lane_even_odd.h"
+#include "emit/c/lane_stream.h"
 
 #include <string.h>
 

@@ -8,6 +8,7 @@
 
 #include "emit/c/function_c.h"
 #include "emit/c/lane_loop.h"
+#include "emit/c/lane_stream.h"
 #include "emit/c/lane_sums.h"
 #include "emit/c/stage_area.h"
 #include "emit/c/stage_estimate.h"
