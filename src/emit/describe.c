@@ -50,3 +50,12 @@ const char *hr_emit_name(const hr_plan *plan, const hr_emit_options *options) {
 const char *hr_emit_header(hr_printer *p, const hr_emit_options *options) {
     return options->header ? options->header : hr_format(p, "%s.h", hr_emit_name(p->plan, options));
 }
+
+hr_status hr_emit_refuse_lists(const hr_plan *plan) {
+    if (!hr_plan_has_lists(plan)) return HR_OK;
+    return hr_fail(
+        HR_BAD_INPUT,
+        "kernel %.60s is bound to lists of arrays, and source to paste is for whole ones: load the "
+        "kernel again for its source",
+        plan->source->name);
+}

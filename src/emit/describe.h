@@ -11,5 +11,7 @@
 const char *hr_emit_name(const hr_plan *plan, const hr_emit_options *options);
 const char *hr_emit_header(hr_printer *printer, const hr_emit_options *options);
 void hr_emit_describe(hr_printer *printer, const char *name);
+/* HR_BAD_INPUT for a plan over lists: source to paste is for whole arrays. */
+hr_status hr_emit_refuse_lists(const hr_plan *plan);
 
 #endif

@@ -21,6 +21,10 @@ const char *hr_emit_tensor(hr_printer *p, int tensor) {
     return p->tensor[memory];
 }
 
+bool hr_emit_is_list(const hr_printer *p, int tensor) {
+    return p->plan->storage[tensor] == tensor && hr_plan_layout(p->plan, tensor) == HR_LAYOUT_LIST;
+}
+
 const char *hr_emit_if_wanted(hr_printer *p, int tensor) {
     if (!hr_plan_result_is_optional(p->plan, tensor)) return "";
     return hr_format(p, "if (%s) ", hr_emit_tensor(p, tensor));

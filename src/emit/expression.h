@@ -61,6 +61,8 @@ void hr_expr_print_pointer(hr_printer *printer, const hr_expr *element);
 
 /* ---- names and types ---- */
 
+/* Whether an argument is bound as a list of arrays. */
+bool hr_emit_is_list(const hr_printer *printer, int tensor);
 /* "if (t_x) " before a store into a result that may be NULL, else "". */
 const char *hr_emit_if_wanted(hr_printer *printer, int tensor);
 const char *hr_emit_tensor(hr_printer *printer,

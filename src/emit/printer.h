@@ -94,4 +94,12 @@ void hr_print_back(hr_printer *printer, hr_text *out);
 /* Its lines as they are; frees them. */
 void hr_print_body(hr_printer *printer, hr_text *body);
 
+/* ---- fixed text with holes ---- */
+
+typedef struct hr_hole {
+    const char *name, *value;
+} hr_hole;
+
+void hr_template_append(const unsigned char *text, const hr_hole *holes, int count, hr_text *out);
+
 #endif

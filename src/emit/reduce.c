@@ -33,3 +33,29 @@ const char *hr_reduce_combine_lanes(hr_printer *p, hr_op op, hr_dtype type, cons
     if (op == HR_OP_REDUCE_SUM) return hr_format(p, "%s + %s", a, b);
     return hr_format(p, "%s_%s(%s, %s)", hr_lane_prefix(type), hr_op_seeks_largest(op) ? "max" : "min", a, b);
 }
+
+/* ---- zeros before a result that is added into ---- */
+
+const char *hr_emit_elements(hr_printer *p, int tensor) {
+    const hr_tensor *t = &p->function->tensors[tensor];
+    const char *size = "1";
+    for (int a = 0; a < t->rank; a++)
+        size = a ? hr_format(p, "%s * %s", size, hr_emit_size(p, t->shape[a])) : hr_emit_size(p, t->shape[a]);
+    return size;
+}
+
+void hr_emit_clear_element(hr_printer *p, int tensor, const char *flat) {
+    const hr_tensor *t = &p->function->tensors[tensor];
+    const char *name = hr_emit_tensor(p, tensor);
+    if (hr_plan_layout(p->plan, tensor) != HR_LAYOUT_STRIDED) {
+        hr_print(p, "%s[%s] = 0;", name, flat);
+        return;
+    }
+    hr_print(p, "int64_t rest = %s, place = 0;", flat);
+    for (int a = t->rank - 1; a >= 0; a--) {
+        const char *size = hr_emit_size(p, t->shape[a]);
+        hr_print(p, "place += rest %% %s * %s_strides[%d];", size, name, a);
+        if (a) hr_print(p, "rest /= %s;", size);
+    }
+    hr_print(p, "%s[place] = 0;", name);
+}

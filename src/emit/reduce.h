@@ -1,4 +1,6 @@
-/* What a reduction accumulates in, begins with and combines by, in C. In: an operation and a type. Out: text.
+/* What a reduction accumulates in, begins with and combines by, in C, and zeros before what is added into.
+ *
+ * In: an operation and a type, or a tensor. Out: text.
  */
 #ifndef HR_EMIT_REDUCE_H
 #define HR_EMIT_REDUCE_H
@@ -14,5 +16,12 @@ const char *hr_reduce_combine(hr_printer *printer, hr_op op, hr_dtype type, cons
 /* The same of vectors. */
 const char *hr_reduce_combine_lanes(hr_printer *printer, hr_op op, hr_dtype type, const char *a,
                                     const char *b);
+
+/* ---- zeros before a result that is added into ---- */
+
+/* How many elements it has. */
+const char *hr_emit_elements(hr_printer *printer, int tensor);
+/* Statements that clear element number `flat`, a variable's name, wherever it lies. */
+void hr_emit_clear_element(hr_printer *printer, int tensor, const char *flat);
 
 #endif

@@ -9,15 +9,13 @@
 #include "emit/c/emit_c_section.h"
 #include "emit/c/file_text.h"
 #include "emit/c/function_c.h"
-#include "emit/c/list_c.h"
 #include "emit/c/scratch_c.h"
 #include "emit/c/stage_area.h"
 #include "emit/c/stage_c.h"
 #include "emit/describe.h"
 #include "emit/emit.h"
-#include "emit/list_emit.h"
 #include "emit/prelude.h"
-#include "emit/template.h"
+#include "emit/printer.h"
 
 #include <string.h>
 

@@ -9,6 +9,7 @@
 #include "emit/c/contract_text.h"
 #include "emit/c/lane_loop.h"
 #include "emit/c/stage_c.h"
+#include "emit/c/stage_parts.h"
 #include "schedule/cpu/contract_choice.h"
 
 #include <string.h>

@@ -13,4 +13,9 @@ bool hr_emit_occurs(const char *text, const char *token);
 void hr_emit_function(hr_printer *printer, const char *type, const char *name, const char *parameters,
                       hr_text *body);
 
+/* ---- pieces of a list ---- */
+
+/* `body` in the loop over a thread's share of the pieces, with the pointers that it uses; frees it. */
+void hr_list_c_loop(hr_printer *printer, hr_text *body);
+
 #endif

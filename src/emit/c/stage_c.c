@@ -1,17 +1,13 @@
 /* One stage as static C functions. In: a stage. Out: text. See stage_c.h. */
 #include "emit/c/stage_c.h"
 
-#include "base/dtype.h"
 #include "emit/c/column_loop.h"
 #include "emit/c/function_c.h"
-#include "emit/c/lane_even_odd.h"
 #include "emit/c/lane_loop.h"
-#include "emit/c/lane_sums.h"
-#include "emit/c/list_c.h"
 #include "emit/c/stage_area.h"
 #include "emit/c/stage_columns.h"
 #include "emit/c/stage_end.h"
-#include "emit/c/stage_estimate.h"
+#include "emit/c/stage_fallback.h"
 #include "emit/c/stage_flat.h"
 #include "emit/c/stage_jam.h"
 #include "emit/c/stage_line.h"
@@ -19,11 +15,8 @@
 #include "emit/c/stage_parts.h"
 #include "emit/c/stage_pipeline.h"
 #include "emit/c/stage_pipeline_loop.h"
-#include "emit/c/stage_prefetch.h"
 #include "emit/c/stage_scatter.h"
 #include "emit/c/stage_transpose.h"
-#include "emit/c/stage_variance.h"
-#include "emit/clear.h"
 #include "emit/reduce.h"
 #include "schedule/schedule.h"
 
@@ -36,14 +29,6 @@ enum { SPLIT_BLOCK = 1 << 16 };
  * work meanwhile. */
 enum { TILE = 256, TILE_SHORT = 192 };
 
-static const hr_statement *statement_of(const hr_stage_printer *s, const hr_step *step) {
-    return &s->function->statements[step->statement];
-}
-
-static hr_dtype reduced_type(const hr_stage_printer *s, const hr_step *step) {
-    return statement_of(s, step)->value->type;
-}
-
 static bool uses_area(const hr_plan *plan, const hr_stage *stage) {
     for (int i = 0; i < stage->step_count; i++)
         if (hr_stage_collects(plan, stage, &stage->steps[i])) return true;
@@ -51,201 +36,7 @@ static bool uses_area(const hr_plan *plan, const hr_stage *stage) {
            hr_stage_has(stage, HR_STEP_REDUCE_ALL);
 }
 
-/* ---- the parts of a task ---- */
-
-static const char *scalar_text(hr_stage_printer *s, const hr_expr *value) {
-    hr_printer *p = s->p;
-    hr_expr_prepare(p, value, HR_AT_TASK);
-    return hr_expr_text(p, value);
-}
-
-static bool is_row_total(const hr_stage_printer *s, const hr_step *step) {
-    return hr_step_is_row_total(s->plan, s->stage, step);
-}
-
-static void add_to_total(hr_stage_printer *s, const hr_step *step, const char *text) {
-    hr_printer *p = s->p;
-    const char *total = hr_format(p, "total_%d", (int)(step - s->stage->steps));
-    hr_print(p, "%s = %s;", total, hr_reduce_combine(p, step->reduce, reduced_type(s, step), total, text));
-}
-
-void hr_stage_row_steps(hr_stage_printer *s, int pass) {
-    for (int i = 0; i < s->stage->step_count; i++) {
-        const hr_step *step = &s->stage->steps[i];
-        if (step->pass != pass) continue;
-        if (step->kind == HR_STEP_ROW)
-            hr_emit_step_value(s->p, step, scalar_text(s, step->value), step->value->type);
-        if (step->estimated && !s->pipelined) hr_stage_estimate(s);
-        if (is_row_total(s, step)) add_to_total(s, step, scalar_text(s, step->value));
-    }
-}
-
-/* What a task computes once is stored at its end, when nothing reads what stood there before. */
-void hr_stage_row_stores(hr_stage_printer *s) {
-    hr_printer *p = s->p;
-    bool vector = p->vector;
-    p->vector = false;
-    for (int i = 0; i < s->stage->step_count; i++) {
-        const hr_step *step = &s->stage->steps[i];
-        if (!step->stored || (step->kind != HR_STEP_ROW && step->kind != HR_STEP_REDUCE_ROW)) continue;
-        const hr_statement *statement = statement_of(s, step);
-        hr_dtype dtype = hr_stage_target(s, step)->dtype;
-        const char *value = hr_emit_stored(p, p->value[statement->tensor], hr_compute_type(dtype), dtype);
-        if (!hr_stage_line_put(s, step, value))
-            hr_print(p, "%s%s[%s] = %s;", hr_emit_if_wanted(p, statement->tensor),
-                     hr_emit_tensor(p, statement->tensor),
-                     hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
-                     value);
-    }
-    p->vector = vector;
-}
-
-/* ---- lane passes ---- */
-
-bool hr_stage_streams(const hr_printer *p, const hr_tensor *target) {
-    hr_dtype dtype = target->dtype;
-    bool streams = hr_dtype_size(dtype) == 4 || dtype == HR_F16 || dtype == HR_BF16;
-    if (!p->vector || !streams || hr_stage_knobs(p->stage)->store == HR_STORE_CACHED) return false;
-    if (hr_cpu_walk_of(p->stage)->row_ends == HR_ROWS_RAGGED && !p->flat &&
-        hr_stage_knobs(p->stage)->store != HR_STORE_STREAMING)
-        return false;
-    /* An inout's lines are in cache already, and scratch is read again soon: ordinary stores cost them no
-     * extra traffic. */
-    return hr_stage_knobs(p->stage)->store == HR_STORE_STREAMING || target->role == HR_ROLE_RESULT;
-}
-
-static bool in_lane_loop(const hr_stage_printer *s, const hr_step *step) {
-    switch (step->kind) {
-    case HR_STEP_ELEMENT:
-        return step->stored && s->stage->row_count > 0;
-    case HR_STEP_REDUCE_ROW:
-        return !step->estimated;
-    case HR_STEP_REDUCE_COLUMN:
-        return !s->apart;
-    case HR_STEP_REDUCE_ALL:
-        return !is_row_total(s, step);
-    default:
-        return false;
-    }
-}
-
-static int lane_steps(hr_stage_printer *s, int pass, hr_lane_step *out) {
-    int count = 0;
-    for (int i = 0; i < s->stage->step_count && count < HR_STEPS_MAX; i++) {
-        const hr_step *step = &s->stage->steps[i];
-        if (step->pass != pass || !in_lane_loop(s, step)) continue;
-        const hr_statement *statement = statement_of(s, step);
-        hr_lane_step *lane = &out[count++];
-        *lane =
-            (hr_lane_step){.value = step->value, .reduce = step->reduce, .type = step->value->type, .id = i};
-        lane->tensor = statement->tensor;
-        lane->subscripts = step->subscripts;
-        lane->use = step->kind == HR_STEP_ELEMENT         ? HR_LANE_STORE
-                    : step->kind == HR_STEP_REDUCE_COLUMN ? HR_LANE_COLUMN
-                                                          : HR_LANE_REDUCE;
-        lane->collected = s->jammed && hr_stage_collects(s->plan, s->stage, step);
-        lane->stream = lane->use == HR_LANE_STORE && hr_stage_streams(s->p, hr_stage_target(s, step));
-    }
-    return count + hr_stage_variance_squares(s, pass, out + count, HR_STEPS_MAX - count);
-}
-
-/* Whether a result has that type. */
-static bool stores(const hr_stage_printer *s, const hr_lane_pass *lanes, hr_dtype dtype) {
-    for (int i = 0; i < lanes->step_count; i++)
-        if (lanes->steps[i].use == HR_LANE_STORE &&
-            s->function->tensors[lanes->steps[i].tensor].dtype == dtype)
-            return true;
-    return false;
-}
-
-/* Vectors of a step that stores: what it prefetches and its own count are then once a line of results. */
-static int vectors_of_line(const hr_stage_printer *s, const hr_lane_pass *lanes) {
-    enum { LINE_FLOATS = 16, VECTORS_MOST = 2 };
-    int vectors = LINE_FLOATS / hr_limits_lanes(&s->plan->limits);
-    if (vectors > VECTORS_MOST) vectors = VECTORS_MOST;
-    return stores(s, lanes, HR_BF16) || stores(s, lanes, HR_F16) ? 2 * vectors : vectors;
-}
-
-/* Of bf16, two vectors that are a line cost less than two in order: of as many lanes as a line has. */
-static bool goes_in_pairs(hr_stage_printer *s, const hr_lane_pass *lanes) {
-    hr_lane_pass pair = *lanes;
-    pair.ways = 2;
-    return !hr_limits_are_short(&s->plan->limits) && hr_lane_is_even_odd(s->p, &pair, NULL);
-}
-
-static int choose_ways(hr_stage_printer *s, const hr_lane_pass *lanes) {
-    bool reduces = false, plain = true;
-    for (int i = 0; i < lanes->step_count; i++) {
-        if (lanes->steps[i].use == HR_LANE_COLUMN) reduces = true;
-        if (lanes->steps[i].use != HR_LANE_REDUCE) continue;
-        reduces = true;
-        if (hr_op_finds_position(lanes->steps[i].reduce)) plain = false;
-    }
-    if (!plain || !s->p->vector) return 1;
-    if (reduces && hr_stage_knobs(s->stage)->accumulators) return hr_stage_knobs(s->stage)->accumulators;
-    if (reduces && hr_cpu_walk_of(s->stage)->accumulators == 1 && goes_in_pairs(s, lanes)) return 2;
-    if (reduces) return hr_cpu_walk_of(s->stage)->accumulators ? hr_cpu_walk_of(s->stage)->accumulators : 4;
-    bool dear = s->stage->shape == HR_SHAPE_MAP &&
-                (hr_limits_are_short(&s->plan->limits) || stores(s, lanes, HR_BF16));
-    for (int i = 0; i < lanes->step_count && dear; i++)
-        if (hr_expr_computes_special(lanes->steps[i].value)) return 4; /* side by side */
-    return vectors_of_line(s, lanes);
-}
-
-hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *steps,
-                                const hr_expr **prefetched) {
-    hr_printer *p = s->p;
-    hr_lane_pass lanes = {
-        .steps = steps, .stash = hr_stash_of(s->stage)->value, .stash_count = hr_stash_of(s->stage)->count};
-    lanes.step_count = lane_steps(s, pass, steps);
-    const char *whole = s->stage->row_count ? hr_emit_index_size(p, p->lane) : "1";
-    bool part = s->split || s->pipelined || s->transposed || s->few || s->joined;
-    lanes.first = part ? "first" : "0";
-    lanes.last = part ? "last" : s->attends ? "limit" : whole;
-    if (s->pipelined) {
-        lanes.state = "row->";
-        lanes.whole = pass == s->stage->pass_count - 1 ? whole : NULL;
-        lanes.group = hr_cpu_walk_of(s->stage)->jam;
-    }
-    lanes.stash_name = s->stash_name;
-    lanes.stash_done = s->stash_done;
-    hr_random_list randoms;
-    hr_lane_randoms(p, &lanes, &randoms);
-    lanes.tile = randoms.count ? s->tile : 0;
-    lanes.ways = lanes.unit = choose_ways(s, &lanes);
-    lanes.chain = s->stage->schedule->chain;
-    if (hr_cpu_walk_of(s->stage)->segments.run && !part && !s->jammed)
-        lanes.segments = &hr_cpu_walk_of(s->stage)->segments;
-    hr_stage_prefetch(s, pass, &lanes, prefetched);
-    hr_stage_lines_join(s, pass, &lanes);
-    return lanes;
-}
-
-void hr_stage_pass(hr_stage_printer *s, int pass) {
-    hr_printer *p = s->p;
-    hr_lane_step steps[HR_STEPS_MAX];
-    const hr_expr *prefetched[HR_STREAMS_MAX];
-    hr_lane_pass lanes = hr_stage_lane_pass(s, pass, steps, prefetched);
-    hr_stage_next_rows(s, &lanes);
-    if (pass && pass == s->stage->fallback_pass) {
-        hr_stage_variance_pass(s, &lanes);
-        return;
-    }
-    if (lanes.step_count) hr_lane_loop(p, &lanes);
-    for (int i = 0; i < lanes.step_count; i++) {
-        if (steps[i].use != HR_LANE_REDUCE) continue;
-        const char *result = hr_lane_result(p, &lanes, &steps[i]);
-        if (steps[i].id >= HR_SQUARES) {
-            hr_stage_variance_stash(s, &steps[i], result);
-            continue;
-        }
-        const hr_step *step = &s->stage->steps[steps[i].id];
-        if (step->kind == HR_STEP_REDUCE_ALL)
-            add_to_total(s, step, result);
-        else
-            hr_emit_step_value(s->p, step, result, reduced_type(s, step));
-    }
-}
+/* ---- elements one by one ---- */
 
 /* A stage over no row: each task is one element. */
 static void print_single_elements(hr_stage_printer *s) {
@@ -256,46 +47,30 @@ static void print_single_elements(hr_stage_printer *s) {
         const hr_step *step = &s->stage->steps[i];
         if (step->kind != HR_STEP_ELEMENT || !step->stored) continue;
         values[i] = hr_format(p, "e%d", i);
-        hr_print(p, "const %s e%d = %s;", hr_c_compute(step->value->type), i, scalar_text(s, step->value));
+        hr_print(p, "const %s e%d = %s;", hr_c_compute(step->value->type), i,
+                 hr_stage_scalar(s, step->value));
     }
     for (int i = 0; i < count; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (step->kind != HR_STEP_ELEMENT || !step->stored) continue;
-        const hr_statement *statement = statement_of(s, step);
+        const hr_statement *statement = hr_stage_statement(s, step);
         hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
                  hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
                  hr_emit_stored(p, values[i], step->value->type, hr_stage_target(s, step)->dtype));
     }
 }
 
-void hr_stage_task_indices(hr_stage_printer *s) {
-    if (s->stage->task_count == 1) {
-        hr_print(s->p, "const int64_t %s = task;", hr_emit_index(s->p, s->stage->task[0]));
-        return;
-    }
-    if (s->stage->task_count && !s->counted) {
-        hr_print(s->p, "int64_t rest = task;");
-        hr_emit_indices(s->p, "const int64_t ", s->stage->task, s->stage->task_count);
-    }
-    for (int i = 0; i < s->stage->task_count; i++)
-        hr_print(s->p, "(void)%s;", hr_emit_index(s->p, s->stage->task[i]));
-}
-
-const char *hr_stage_task_total(hr_stage_printer *s) {
-    return hr_emit_points(s->p, s->stage->task, s->stage->task_count);
-}
-
 /* ---- a scatter into a result begins with zeros ---- */
 
 static bool starts_at_zero(const hr_stage_printer *s) {
     if (!hr_stage_has(s->stage, HR_STEP_SCATTER)) return false;
-    int tensor = statement_of(s, &s->stage->steps[0])->tensor;
+    int tensor = hr_stage_statement(s, &s->stage->steps[0])->tensor;
     return s->plan->storage[tensor] == tensor && s->function->tensors[tensor].role != HR_ROLE_INOUT;
 }
 
 static void print_clear(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    int tensor = statement_of(s, &s->stage->steps[0])->tensor;
+    int tensor = hr_stage_statement(s, &s->stage->steps[0])->tensor;
     hr_print(p, "const int64_t size = %s;", hr_emit_elements(p, tensor));
     hr_print(p, "for (int64_t k = size * thread / threads; k < size * (thread + 1) / threads; k++) {");
     p->indent++;
@@ -328,8 +103,8 @@ static void print_areas(hr_stage_printer *s) {
             if (!hr_cpu_walk_of(s->stage)->strip) hr_stage_column_start(s, i, hr_stage_row_size(p, s->stage));
         }
         if (step->kind == HR_STEP_REDUCE_ALL)
-            hr_print(p, "%s total_%d = %s;", hr_reduce_type(step->reduce, reduced_type(s, step)), i,
-                     hr_reduce_identity(step->reduce, reduced_type(s, step)));
+            hr_print(p, "%s total_%d = %s;", hr_reduce_type(step->reduce, hr_stage_reduced_type(s, step)), i,
+                     hr_reduce_identity(step->reduce, hr_stage_reduced_type(s, step)));
     }
 }
 
@@ -337,7 +112,7 @@ static void print_totals(hr_stage_printer *s) {
     for (int i = 0; i < s->stage->step_count; i++)
         if (s->stage->steps[i].kind == HR_STEP_REDUCE_ALL)
             hr_print(s->p, "*(%s *)(area + %s) = total_%d;",
-                     hr_reduce_type(s->stage->steps[i].reduce, reduced_type(s, &s->stage->steps[i])),
+                     hr_reduce_type(s->stage->steps[i].reduce, hr_stage_reduced_type(s, &s->stage->steps[i])),
                      hr_stage_area_offset(s->p, s->stage, i, -1), i);
 }
 

@@ -21,7 +21,5 @@ typedef struct hr_stage_functions {
 } hr_stage_functions;
 
 hr_status hr_emit_stage_c(hr_printer *printer, int number, hr_stage_functions *out);
-/* Whether vectors of a result leave past the caches. */
-bool hr_stage_streams(const hr_printer *printer, const hr_tensor *target);
 
 #endif

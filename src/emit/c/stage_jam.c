@@ -9,7 +9,7 @@
 #include "emit/c/function_c.h"
 #include "emit/c/stage_area.h"
 #include "emit/c/stage_columns.h"
-#include "emit/c/stage_estimate.h"
+#include "emit/c/stage_fallback.h"
 #include "emit/c/stage_line.h"
 
 #include <string.h>

@@ -1,6 +1,4 @@
 /* The parts of a stage's text that its task loop and the pipelined one share. In: a stage. Out: text.
- *
- * The functions are in stage_c.c, beside the plain task loop.
  */
 #ifndef HR_EMIT_C_STAGE_PARTS_H
 #define HR_EMIT_C_STAGE_PARTS_H
@@ -41,10 +39,23 @@ typedef struct hr_stage_printer {
     const hr_step *meeting;         /* the one whose rows meet in lines; NULL = none */
 } hr_stage_printer;
 
+static inline const hr_statement *hr_stage_statement(const hr_stage_printer *s, const hr_step *step) {
+    return &s->function->statements[step->statement];
+}
+
 /* What the step gives values to. */
 static inline const hr_tensor *hr_stage_target(const hr_stage_printer *s, const hr_step *step) {
-    return &s->function->tensors[s->function->statements[step->statement].tensor];
+    return &s->function->tensors[hr_stage_statement(s, step)->tensor];
 }
+
+static inline hr_dtype hr_stage_reduced_type(const hr_stage_printer *s, const hr_step *step) {
+    return hr_stage_statement(s, step)->value->type;
+}
+
+/* A value of the task level, as a scalar; prints the lines that it takes. */
+const char *hr_stage_scalar(hr_stage_printer *s, const hr_expr *value);
+/* Whether vectors of a result leave past the caches. */
+bool hr_stage_streams(const hr_printer *printer, const hr_tensor *target);
 
 /* The lane loop of one pass; `steps` has HR_STEPS_MAX entries, `prefetched` HR_STREAMS_MAX. */
 hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *steps,

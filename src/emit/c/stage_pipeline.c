@@ -11,10 +11,9 @@
 #include "emit/c/lane_stream.h"
 #include "emit/c/lane_sums.h"
 #include "emit/c/stage_area.h"
-#include "emit/c/stage_estimate.h"
+#include "emit/c/stage_fallback.h"
 #include "emit/c/stage_line.h"
 #include "emit/c/stage_pipeline_loop.h"
-#include "emit/c/stage_variance.h"
 #include "schedule/schedule.h"
 
 enum {

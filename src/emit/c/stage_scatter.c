@@ -4,7 +4,7 @@
 #include "base/dtype.h"
 #include "emit/c/stage_order.h"
 #include "emit/c/stage_prefetch.h"
-#include "emit/clear.h"
+#include "emit/reduce.h"
 
 /* ---- each thread owns the places that are its share and skips the others ---- */
 

@@ -17,7 +17,6 @@
 #include "emit/cuda/stage_cuda_contract.h"
 #include "emit/cuda/stage_cuda_general.h"
 #include "emit/describe.h"
-#include "emit/list_emit.h"
 #include "emit/prelude.h"
 #include "schedule/target.h"
 

@@ -5,7 +5,6 @@
 #include "emit/cuda/list_cuda.h"
 
 #include "emit/c/function_c.h"
-#include "emit/list_emit.h"
 
 /* Of a piece: enough that its own lines cost nothing, few enough to share out. On an H200 AdamW over 148
  * arrays runs at 0.951, 0.965 and 0.976 of a copy with pieces of 8192, 4096 and 2048. */

@@ -2,13 +2,12 @@
 #include "emit/cuda/stage_cuda.h"
 
 #include "emit/c/function_c.h"
-#include "emit/clear.h"
 #include "emit/cuda/list_cuda.h"
 #include "emit/cuda/stage_cuda_merge.h"
 #include "emit/cuda/stage_cuda_ring.h"
 #include "emit/cuda/stage_cuda_staged.h"
 #include "emit/cuda/stage_cuda_tile.h"
-#include "emit/list_emit.h"
+#include "emit/reduce.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -5,8 +5,8 @@
  */
 #include "emit/cuda/stage_cuda_general.h"
 
-#include "emit/clear.h"
 #include "emit/cuda/stage_cuda.h"
+#include "emit/reduce.h"
 
 #include <string.h>
 

@@ -4,8 +4,8 @@
  * the other: each block has sums of its own in shared memory and adds those to the places at its end.
  */
 #include "base/dtype.h"
-#include "emit/clear.h"
 #include "emit/cuda/stage_cuda.h"
+#include "emit/reduce.h"
 
 #include <inttypes.h>
 #include <string.h>
