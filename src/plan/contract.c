@@ -1,8 +1,10 @@
 /* Recognises sum[k](left * right) whose factors have different free indices. In: a statement. Out: its
  * groups, and what its operands' values are. */
 #include "base/dtype.h"
+#include "ir/visit.h"
 #include "plan/passes.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,4 +130,54 @@ bool hr_value_fits(const hr_function *function, const hr_expr *value, hr_dtype d
 
 bool hr_contract_fits(const hr_function *function, const hr_contract *contract, hr_dtype dtype) {
     return hr_value_fits(function, contract->left, dtype) && hr_value_fits(function, contract->right, dtype);
+}
+
+/* ---- a matrix times a few vectors ---- */
+
+/* The index, or what divides it by a number, or is left over. */
+static bool counts(const hr_expr *subscript, int index) {
+    const bool divides = (subscript->op == HR_OP_FLOORDIV || subscript->op == HR_OP_MOD) &&
+                         subscript->args[1]->op == HR_OP_NUMBER;
+    const hr_expr *counted = divides ? subscript->args[0] : subscript;
+    return counted->op == HR_OP_INDEX && counted->index == index;
+}
+
+/* Some element's last subscript counts along the index. */
+typedef struct along {
+    const hr_function *function;
+    int index;
+} along;
+
+static hr_visit counts_along(const hr_expr *node, const void *context) {
+    const along *a = context;
+    const int last = node->op == HR_OP_ELEMENT ? a->function->tensors[node->tensor].rank - 1 : -1;
+    if (last < 0) return HR_VISIT_ON;
+    return counts(node->args[last], a->index) ? HR_VISIT_STOP : HR_VISIT_PAST;
+}
+
+static bool runs_along(const hr_function *function, const hr_expr *expr, int index) {
+    return hr_expr_find(expr, counts_along, &(along){function, index});
+}
+
+static bool is_f32(const hr_function *function, const hr_expr *operand) {
+    return operand->op == HR_OP_ELEMENT && function->tensors[operand->tensor].dtype == HR_F32;
+}
+
+static double points_of(const int64_t *size, const int *set, int count) {
+    double points = 1;
+    for (int i = 0; i < count; i++)
+        points *= (double)size[set[i]];
+    return points;
+}
+
+bool hr_contract_is_thin(const hr_function *function, const hr_facts *facts, const int64_t *size,
+                         const hr_contract *c) {
+    enum { ROWS_LEAST = 1024 };
+    const double m = points_of(size, c->m, c->m_count), n = points_of(size, c->n, c->n_count);
+    /* How many vectors take no longer than reading the matrix. */
+    const double most =
+        is_f32(function, c->left) && is_f32(function, c->right) ? facts->thin_f32 : facts->thin;
+    const int k = c->k[c->k_count - 1];
+    return fmin(m, n) <= most && fmax(m, n) >= ROWS_LEAST && runs_along(function, c->left, k) &&
+           runs_along(function, c->right, k);
 }

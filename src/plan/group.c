@@ -36,7 +36,7 @@ typedef struct grouper {
     int *producer;          /* tensor -> the statement that defines it, -1 for parameters */
     in_stage *here;         /* by tensor */
     hr_contract **contract; /* of each statement that is a product of two tensors, else NULL */
-    hr_contract **thin;     /* of those that are rows instead, see is_thin(); else NULL */
+    hr_contract **thin;     /* of those that are rows instead, see hr_contract_is_thin(); else NULL */
     int remaining;
 } grouper;
 
@@ -538,52 +538,6 @@ static hr_status mark_materialised(grouper *g) {
     return HR_OK;
 }
 
-/* The index, or what divides it by a number, or is left over. */
-static bool counts(const hr_expr *subscript, int index) {
-    const bool divides = (subscript->op == HR_OP_FLOORDIV || subscript->op == HR_OP_MOD) &&
-                         subscript->args[1]->op == HR_OP_NUMBER;
-    const hr_expr *counted = divides ? subscript->args[0] : subscript;
-    return counted->op == HR_OP_INDEX && counted->index == index;
-}
-
-/* Some element's last subscript counts along the index. */
-typedef struct along {
-    const hr_function *function;
-    int index;
-} along;
-
-static hr_visit counts_along(const hr_expr *node, const void *context) {
-    const along *a = context;
-    const int last = node->op == HR_OP_ELEMENT ? a->function->tensors[node->tensor].rank - 1 : -1;
-    if (last < 0) return HR_VISIT_ON;
-    return counts(node->args[last], a->index) ? HR_VISIT_STOP : HR_VISIT_PAST;
-}
-
-static bool runs_along(const hr_function *function, const hr_expr *expr, int index) {
-    return hr_expr_find(expr, counts_along, &(along){function, index});
-}
-
-static bool is_f32(const grouper *g, const hr_expr *operand) {
-    return operand->op == HR_OP_ELEMENT && g->function->tensors[operand->tensor].dtype == HR_F32;
-}
-
-/* How many vectors take no longer than reading the matrix. */
-static double few_of(const grouper *g, const hr_contract *c) {
-    const hr_facts *facts = &g->plan->facts;
-    return is_f32(g, c->left) && is_f32(g, c->right) ? facts->thin_f32 : facts->thin;
-}
-
-/* A matrix times a few vectors, both along memory, is as fast as the matrix can be read: rows of products,
- * those of the same row of the matrix side by side. */
-static bool is_thin(const grouper *g, const hr_contract *c) {
-    enum { ROWS_LEAST = 1024 };
-    double m = product(g, c->m, c->m_count), n = product(g, c->n, c->n_count);
-    double few = m < n ? m : n, many = m < n ? n : m;
-    int k = c->k[c->k_count - 1];
-    return few <= few_of(g, c) && many >= ROWS_LEAST && runs_along(g->function, c->left, k) &&
-           runs_along(g->function, c->right, k);
-}
-
 static hr_status find_contracts(grouper *g) {
     hr_arena *arena = g->graph->arena;
     int count = g->function->statement_count;
@@ -595,7 +549,8 @@ static hr_status find_contracts(grouper *g) {
         if (!hr_contract_match(g->graph, &g->function->statements[s], bytes, &found)) continue;
         hr_contract *kept = hr_arena_alloc(arena, sizeof found);
         *kept = found;
-        *(is_thin(g, kept) ? &g->thin[s] : &g->contract[s]) = kept;
+        *(hr_contract_is_thin(g->function, &g->plan->facts, g->size, kept) ? &g->thin[s] : &g->contract[s]) =
+            kept;
         HR_TRY(hr_graph_status(g->graph));
     }
     return HR_OK;
