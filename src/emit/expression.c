@@ -1,8 +1,9 @@
 /* Expressions of a plan as C. In: nodes. Out: lines and operands. See expression.h for levels and modes. */
 #include "emit/expression.h"
+
 #include "base/dtype.h"
-#include "emit/c/lane_gather.h"
 #include "emit/c/lane_table.h"
+#include "emit/element.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -10,8 +11,6 @@
 #include <string.h>
 
 enum { LINE_LONG = 72 };
-
-static hr_emit_level pointer_level(hr_printer *p, const hr_expr *element);
 
 void hr_printer_forget(hr_printer *p, hr_emit_level level) {
     hr_expr *const *table = p->plan->graph->table;
@@ -21,7 +20,7 @@ void hr_printer_forget(hr_printer *p, hr_emit_level level) {
         if (level == HR_AT_LANE) p->uses[node->id] = 0;
         if (p->level[node->id] >= (signed char)level) p->name[node->id] = NULL;
         if (p->table[node->id] && p->table[node->id]->level >= level) p->table[node->id] = NULL;
-        if (p->pointer[node->id] && pointer_level(p, node) >= level)
+        if (p->pointer[node->id] && hr_element_pointer_level(p, node) >= level)
             p->pointer[node->id] = p->valid[node->id] = NULL;
     }
 }
@@ -48,10 +47,6 @@ bool hr_printer_beside(hr_printer *p, const hr_stage *stage, hr_printer *out) {
 }
 
 /* ---- types ---- */
-
-static const char *dtype_text(hr_dtype dtype) {
-    return hr_dtype_name(dtype);
-}
 
 static bool is_narrow(hr_dtype dtype) {
     return hr_compute_type(dtype) != dtype;
@@ -95,14 +90,6 @@ hr_emit_level hr_expr_level(hr_printer *p, const hr_expr *node) {
     return p->level[node->id];
 }
 
-static bool at_lane(hr_printer *p, const hr_expr *node) {
-    return hr_expr_level(p, node) == HR_AT_LANE;
-}
-
-static bool is_vector(hr_printer *p, const hr_expr *node) {
-    return p->vector && at_lane(p, node);
-}
-
 static bool is_leaf(const hr_printer *p, const hr_expr *node) {
     if (node->op == HR_OP_INDEX) return !(p->vector && node->index == p->lane);
     return node->op == HR_OP_NUMBER || node->op == HR_OP_EXTENT ||
@@ -112,7 +99,7 @@ static bool is_leaf(const hr_printer *p, const hr_expr *node) {
 }
 
 void hr_expr_count_uses(hr_printer *p, const hr_expr *node) {
-    if (p->uses[node->id]++ || p->buffer[node->id] || node == p->given || !at_lane(p, node)) return;
+    if (p->uses[node->id]++ || p->buffer[node->id] || node == p->given || !hr_expr_at_lane(p, node)) return;
     for (int i = 0; i < node->arg_count; i++)
         hr_expr_count_uses(p, node->args[i]);
 }
@@ -126,181 +113,6 @@ static hr_visit is_special(const hr_expr *node, const void *nothing) {
 
 bool hr_expr_computes_special(const hr_expr *expr) {
     return hr_expr_find(expr, is_special, NULL);
-}
-
-/* ---- addresses ---- */
-
-static bool is_strided(const hr_printer *p, int tensor) {
-    return hr_plan_layout(p->plan, tensor) == HR_LAYOUT_STRIDED;
-}
-
-/* `text` as the left operand of a product. */
-static const char *factor(hr_printer *p, const char *text) {
-    for (const char *c = text; *c; c++)
-        if (!isalnum((unsigned char)*c) && *c != '_') return hr_format(p, "(%s)", text);
-    return text;
-}
-
-const char *hr_emit_offset(hr_printer *p, int tensor, hr_expr *const *subscripts, int axes) {
-    const hr_tensor *shape = &p->function->tensors[tensor];
-    const char *sum = NULL;
-    if (is_strided(p, tensor)) {
-        for (int a = 0; a < axes; a++) {
-            const char *text = hr_expr_text(p, subscripts[a]);
-            sum = hr_format(p, "%s%s%s * %s_strides[%d]", sum ? sum : "", sum ? " + " : "", text,
-                            hr_emit_tensor(p, tensor), a);
-        }
-        return sum ? sum : "0";
-    }
-    for (int a = 0; a < axes; a++) { /* Horner: ((i * J + j) * K + k */
-        const char *text = hr_expr_text(p, subscripts[a]);
-        sum =
-            sum ? hr_format(p, "%s * %s + %s", factor(p, sum), hr_emit_size(p, shape->shape[a]), text) : text;
-    }
-    if (!sum) return "0";
-    for (int a = axes; a < shape->rank; a++)
-        sum = hr_format(p, "%s * %s", factor(p, sum), hr_emit_size(p, shape->shape[a]));
-    return sum;
-}
-
-bool hr_expr_is_lane_plus(hr_printer *p, const hr_expr *e) {
-    if (e->op == HR_OP_INDEX) return e->index == p->lane;
-    if (e->op == HR_OP_ADD)
-        return (hr_expr_is_lane_plus(p, e->args[0]) && !at_lane(p, e->args[1])) ||
-               (hr_expr_is_lane_plus(p, e->args[1]) && !at_lane(p, e->args[0]));
-    return e->op == HR_OP_SUB && hr_expr_is_lane_plus(p, e->args[0]) && !at_lane(p, e->args[1]);
-}
-
-const char *hr_emit_lane_rest(hr_printer *p, const hr_expr *e) {
-    if (e->op == HR_OP_INDEX) return "0";
-    bool first = at_lane(p, e->args[0]);
-    const char *rest = hr_emit_lane_rest(p, e->args[first ? 0 : 1]),
-               *other = hr_expr_text(p, e->args[first ? 1 : 0]);
-    if (strcmp(rest, "0") == 0 && e->op == HR_OP_ADD) return other;
-    return hr_format(p, "(%s %c %s)", rest, e->op == HR_OP_ADD ? '+' : '-', other);
-}
-
-bool hr_expr_is_row_form(hr_printer *p, const hr_expr *element) {
-    const hr_tensor *tensor = &p->function->tensors[element->tensor];
-    int rank = tensor->rank;
-    if (rank == 0 || is_strided(p, element->tensor) || !hr_expr_is_lane_plus(p, element->args[rank - 1]))
-        return false;
-    if (!hr_expr_is_affine(element->args[rank - 1])) return false; /* each element is checked */
-    for (int a = 0; a < element->arg_count; a++)
-        if (a != rank - 1 && at_lane(p, element->args[a])) return false;
-    return !hr_element_is_guarded(p->function, element) ||
-           hr_subscript_is_safe(p->function, element->args[rank - 1], tensor->shape[rank - 1]);
-}
-
-static hr_emit_level pointer_level(hr_printer *p, const hr_expr *element) {
-    hr_emit_level level = HR_AT_TASK;
-    int last = p->function->tensors[element->tensor].rank - 1;
-    for (int a = 0; a < element->arg_count; a++) {
-        const hr_expr *part = element->args[a];
-        while (a == last && part->op != HR_OP_INDEX && at_lane(p, part)) { /* lane + part */
-            const hr_expr *other = part->args[at_lane(p, part->args[0]) ? 1 : 0];
-            if (hr_expr_level(p, other) > level) level = hr_expr_level(p, other);
-            part = part->args[at_lane(p, part->args[0]) ? 0 : 1];
-        }
-        if (a != last && hr_expr_level(p, part) > level) level = hr_expr_level(p, part);
-    }
-    return level;
-}
-
-/* Prints the comparison of the subscripts that could leave their axes; gives the flag's name. */
-static const char *print_valid(hr_printer *p, const hr_expr *element, bool skip_lane_axis) {
-    const hr_tensor *tensor = &p->function->tensors[element->tensor];
-    bool guarded = hr_element_is_guarded(p->function, element);
-    const char *condition = guarded ? hr_expr_text(p, element->args[tensor->rank]) : NULL;
-    for (int a = 0; a < tensor->rank; a++) {
-        const hr_expr *subscript = element->args[a];
-        bool affine = !guarded && hr_expr_is_affine(subscript);
-        if (affine || hr_subscript_is_safe(p->function, subscript, tensor->shape[a])) continue;
-        if (skip_lane_axis && a == tensor->rank - 1) continue;
-        condition = hr_format(p, "%s%sin_range(%s, %s, %d, fault)", condition ? condition : "",
-                              condition ? " && " : "", hr_expr_text(p, subscript),
-                              hr_emit_size(p, tensor->shape[a]), element->id * HR_AXES_MAX + a + 1);
-    }
-    const char *name = hr_format(p, "ok%d", ++p->number);
-    hr_print(p, "const bool %s = %s;", name, condition ? condition : "true");
-    p->checks = true;
-    return name;
-}
-
-void hr_expr_print_pointer(hr_printer *p, const hr_expr *element) {
-    const hr_tensor *tensor = &p->function->tensors[element->tensor];
-    bool checked = hr_element_is_checked(p->function, element);
-    if (p->pointer[element->id]) return;
-    if (checked) p->valid[element->id] = print_valid(p, element, true);
-    const char *offset =
-        tensor->rank > 1 ? hr_emit_offset(p, element->tensor, element->args, tensor->rank - 1) : "0";
-    const char *rest = hr_emit_lane_rest(p, element->args[tensor->rank - 1]);
-    if (strcmp(rest, "0") != 0) offset = strcmp(offset, "0") ? hr_format(p, "%s + %s", offset, rest) : rest;
-    if (checked) offset = hr_format(p, "(%s ? %s : 0)", p->valid[element->id], offset);
-    const char *base = hr_emit_tensor(p, element->tensor);
-    if (strcmp(offset, "0") == 0) {
-        p->pointer[element->id] = base;
-        return;
-    }
-    p->pointer[element->id] = hr_format(p, "p%d", ++p->number);
-    hr_print(p, "const %s *const p%d = %s + %s;", hr_c_storage(tensor->dtype), p->number, base, offset);
-}
-
-/* ---- loads ---- */
-
-static const char *load_scalar(hr_printer *p, hr_dtype dtype, const char *place) {
-    if (dtype == HR_BOOL) return hr_format(p, "(%s != 0)", place);
-    return is_narrow(dtype) ? hr_format(p, "%s_from_%s(%s)", hr_type_prefix(hr_compute_type(dtype)),
-                                        dtype_text(dtype), place)
-                            : place;
-}
-
-static const char *load_lanes(hr_printer *p, const hr_expr *element) {
-    hr_dtype dtype = p->function->tensors[element->tensor].dtype;
-    const char *kind = element->type == HR_F32 ? "vf" : "vi", *pointer = p->pointer[element->id];
-    const char *text =
-        p->part       ? hr_format(p, "%s_load_part_%s(%s + i, lanes)", kind, dtype_text(dtype), pointer)
-        : p->even_odd ? hr_format(p, "%s_load_turn_%s(%s + i, %s)", kind, dtype_text(dtype), pointer, p->way)
-        : p->pairs && dtype == HR_BF16 ? hr_format(p, "vf_load_pair_bf16(%s + i, %s)", pointer, p->way)
-                                       : hr_format(p, "%s_load_%s(%s + i)", kind, dtype_text(dtype), pointer);
-    const char *valid = p->valid[element->id];
-    if (valid) text = hr_format(p, "(%s ? %s : %s_of(0))", valid, text, kind);
-    return element->type == HR_BOOL ? hr_format(p, "vm_from_vi(%s)", text) : text;
-}
-
-static bool is_overwritten(const hr_printer *p, int tensor) {
-    for (int i = 0; i < p->stage->step_count; i++) {
-        int made = p->function->statements[p->stage->steps[i].statement].tensor;
-        if (made != p->plan->storage[made] && p->plan->storage[made] == p->plan->storage[tensor]) return true;
-    }
-    return false;
-}
-
-bool hr_expr_is_cleaned(hr_printer *p, const hr_expr *element) {
-    return p->cleans && p->function->tensors[element->tensor].dtype == HR_F32 && !at_lane(p, element);
-}
-
-static const char *element_text(hr_printer *p, const hr_expr *element) {
-    const hr_tensor *tensor = &p->function->tensors[element->tensor];
-    if (p->value[element->tensor]) return p->value[element->tensor];
-    const char *base = hr_emit_tensor(p, element->tensor);
-    if (hr_tensor_is_scalar(tensor)) return base;
-    if (at_lane(p, element) && hr_expr_is_row_form(p, element)) {
-        hr_expr_print_pointer(
-            p, element); /* its line is there already unless the pointer itself is of lane level */
-        if (p->vector) return load_lanes(p, element);
-        const char *text = load_scalar(p, tensor->dtype, hr_format(p, "%s[i]", p->pointer[element->id]));
-        return p->valid[element->id] ? hr_format(p, "(%s ? %s : 0)", p->valid[element->id], text) : text;
-    }
-    if (is_vector(p, element)) return hr_lane_gather(p, element);
-    const char *valid = hr_element_is_checked(p->function, element) ? print_valid(p, element, false) : NULL;
-    const char *place =
-        hr_format(p, "%s[%s]", base, hr_emit_offset(p, element->tensor, element->args, tensor->rank));
-    const char *text = load_scalar(p, tensor->dtype, place);
-    if (hr_expr_is_cleaned(p, element)) text = hr_format(p, "f32_short_nan(%s)", text);
-    if (p->live && is_overwritten(p, element->tensor))
-        valid = valid ? hr_format(p, "%s && %s", p->live, valid) : p->live;
-    return valid ? hr_format(p, "(%s ? %s : 0)", valid, text) : text;
 }
 
 /* ---- operations ---- */
@@ -332,7 +144,7 @@ static const char *convert_scalar(hr_printer *p, const char *text, hr_dtype from
     if (to == HR_F32 && from != HR_F64) return hr_format(p, "(float)%s", text);
     if ((to == HR_I64 || to == HR_I32) && (from == HR_BOOL || from == HR_I32))
         return hr_format(p, "(%s)%s", hr_c_compute(to), text);
-    return hr_format(p, "%s_from_%s(%s)", dtype_text(to), hr_type_prefix(from), text);
+    return hr_format(p, "%s_from_%s(%s)", hr_dtype_name(to), hr_type_prefix(from), text);
 }
 
 /* `text`, lanes of type `from`, as lanes of compute type `to`. */
@@ -345,15 +157,16 @@ static const char *convert_lanes(hr_printer *p, const char *text, hr_dtype from,
 
 static const char *convert_text(hr_printer *p, const hr_expr *node) {
     hr_dtype from = node->args[0]->type, to = node->dtype, carrier = node->type;
-    if (is_vector(p, node)) {
+    if (hr_expr_is_vector(p, node)) {
         const char *text = convert_lanes(p, hr_expr_lanes(p, node->args[0]), from, carrier);
-        return is_narrow(to) ? hr_format(p, "%s_round_%s(%s)", hr_lane_prefix(carrier), dtype_text(to), text)
-                             : text;
+        return is_narrow(to)
+                   ? hr_format(p, "%s_round_%s(%s)", hr_lane_prefix(carrier), hr_dtype_name(to), text)
+                   : text;
     }
     const char *text = hr_expr_text(p, node->args[0]);
     if (!is_narrow(to)) return convert_scalar(p, text, from, to);
-    return hr_format(p, "%s_from_%s(%s_from_%s(%s))", hr_type_prefix(carrier), dtype_text(to), dtype_text(to),
-                     hr_type_prefix(from), text);
+    return hr_format(p, "%s_from_%s(%s_from_%s(%s))", hr_type_prefix(carrier), hr_dtype_name(to),
+                     hr_dtype_name(to), hr_type_prefix(from), text);
 }
 
 static const char *native_operator(hr_op op) {
@@ -408,9 +221,9 @@ static bool is_comparison(hr_op op) {
 static const char *call_text(hr_printer *p, const char *prefix, const char *function, const hr_expr *node) {
     const char *arguments = "";
     for (int i = 0; i < node->arg_count; i++)
-        arguments =
-            hr_format(p, "%s%s%s", arguments, i ? ", " : "",
-                      is_vector(p, node) ? hr_expr_lanes(p, node->args[i]) : hr_expr_text(p, node->args[i]));
+        arguments = hr_format(p, "%s%s%s", arguments, i ? ", " : "",
+                              hr_expr_is_vector(p, node) ? hr_expr_lanes(p, node->args[i])
+                                                         : hr_expr_text(p, node->args[i]));
     return hr_format(p, "%s_%s(%s)", prefix, function, arguments);
 }
 
@@ -432,7 +245,7 @@ static const char *scalar_operation(hr_printer *p, const hr_expr *node) {
 /* An operand beside a vector: scalars broadcast, but a 64-bit one must be narrowed first. */
 static const char *beside_vector(hr_printer *p, const hr_expr *node) {
     const char *text = hr_expr_text(p, node);
-    return !is_vector(p, node) && node->type == HR_I64 ? hr_format(p, "(int32_t)%s", text) : text;
+    return !hr_expr_is_vector(p, node) && node->type == HR_I64 ? hr_format(p, "(int32_t)%s", text) : text;
 }
 
 static bool holds_peak(const hr_printer *p, const hr_expr *node) {
@@ -445,13 +258,13 @@ static bool holds_peak(const hr_printer *p, const hr_expr *node) {
 
 /* x - peak, one for all lanes, where anything near the peak gives the same results. */
 static bool is_below_peak(hr_printer *p, const hr_expr *node) {
-    return node->op == HR_OP_SUB && is_vector(p, node->args[0]) && !is_vector(p, node->args[1]) &&
-           holds_peak(p, node->args[1]);
+    return node->op == HR_OP_SUB && hr_expr_is_vector(p, node->args[0]) &&
+           !hr_expr_is_vector(p, node->args[1]) && holds_peak(p, node->args[1]);
 }
 
 /* The lane's index beside a whole number that is one for all lanes: at most one lane is there. */
 static bool is_lane_at(hr_printer *p, const hr_expr *index, const hr_expr *place) {
-    return index->op == HR_OP_INDEX && index->index == p->lane && !is_vector(p, place) &&
+    return index->op == HR_OP_INDEX && index->index == p->lane && !hr_expr_is_vector(p, place) &&
            !hr_dtype_is_float(place->type) && place->type != HR_BOOL;
 }
 
@@ -507,7 +320,8 @@ static const char *power_of_two(hr_printer *p, const hr_expr *node) {
 }
 
 static bool is_product(hr_printer *p, const hr_expr *node) {
-    return is_vector(p, node) && node->type == HR_F32 && (node->op == HR_OP_MUL || node->op == HR_OP_POW);
+    return hr_expr_is_vector(p, node) && node->type == HR_F32 &&
+           (node->op == HR_OP_MUL || node->op == HR_OP_POW);
 }
 
 /* Of two products that are added the compiler would fuse either with the sum, not the same one everywhere:
@@ -549,7 +363,7 @@ static const char *vector_operation(hr_printer *p, const hr_expr *node) {
 }
 
 static const char *operation_text(hr_printer *p, const hr_expr *node) {
-    bool vector = is_vector(p, node);
+    bool vector = hr_expr_is_vector(p, node);
     const char *prefix = vector ? hr_lane_prefix(node->type) : hr_type_prefix(node->type);
     switch (node->op) {
     case HR_OP_NUMBER:
@@ -560,7 +374,7 @@ static const char *operation_text(hr_printer *p, const hr_expr *node) {
         if (vector) return "(vi_iota() + (int32_t)i)";
         return hr_emit_index(p, node->index);
     case HR_OP_ELEMENT:
-        return element_text(p, node);
+        return hr_element_text(p, node);
     case HR_OP_CONVERT:
         return convert_text(p, node);
     case HR_OP_NEG:
@@ -583,7 +397,7 @@ static const char *operation_text(hr_printer *p, const hr_expr *node) {
 /* ---- lines ---- */
 
 static const char *c_type_of(hr_printer *p, const hr_expr *node) {
-    return is_vector(p, node) ? hr_lane_prefix(node->type) : hr_c_compute(node->type);
+    return hr_expr_is_vector(p, node) ? hr_lane_prefix(node->type) : hr_c_compute(node->type);
 }
 
 static const char *give_line(hr_printer *p, const hr_expr *node, const char *text) {
@@ -612,14 +426,14 @@ const char *hr_expr_text(hr_printer *p, const hr_expr *node) {
     if (node == p->given) return give_line(p, node, p->given_text);
     const char *text = p->table[node->id] ? hr_lane_table_text(p, node) : operation_text(p, node);
     if (is_leaf(p, node)) return text;
-    bool reused = at_lane(p, node) && p->uses[node->id] > 1;
+    bool reused = hr_expr_at_lane(p, node) && p->uses[node->id] > 1;
     if (reused || is_checked_element(p, node) || strlen(text) > LINE_LONG) return give_line(p, node, text);
     return text;
 }
 
 const char *hr_expr_lanes(hr_printer *p, const hr_expr *node) {
     const char *text = hr_expr_text(p, node);
-    if (!p->vector || is_vector(p, node)) return text;
+    if (!p->vector || hr_expr_is_vector(p, node)) return text;
     const char *narrow = node->type == HR_I64 ? "(int32_t)" : "";
     return hr_format(p, "%s_of(%s%s)", hr_lane_prefix(node->type), narrow, text);
 }
@@ -651,8 +465,8 @@ static hr_visit prepare_before(void *context, const hr_expr *node) {
 static void prepare_after(void *context, const hr_expr *node) {
     preparing *now = context;
     hr_printer *p = now->p;
-    if (node->op == HR_OP_ELEMENT && !p->value[node->tensor] && at_lane(p, node) &&
-        hr_expr_is_row_form(p, node) && pointer_level(p, node) == now->level)
+    if (node->op == HR_OP_ELEMENT && !p->value[node->tensor] && hr_expr_at_lane(p, node) &&
+        hr_expr_is_row_form(p, node) && hr_element_pointer_level(p, node) == now->level)
         hr_expr_print_pointer(p, node);
 }
 
@@ -671,7 +485,7 @@ const char *hr_emit_stored(hr_printer *p, const char *value, hr_dtype type, hr_d
         return convert_lanes(p, value, type, carrier);
     }
     if (type == dtype && dtype != HR_BOOL) return value;
-    return hr_format(p, "%s_from_%s(%s)", dtype_text(dtype), hr_type_prefix(type), value);
+    return hr_format(p, "%s_from_%s(%s)", hr_dtype_name(dtype), hr_type_prefix(type), value);
 }
 
 void hr_emit_step_value(hr_printer *p, const hr_step *step, const char *text, hr_dtype type) {

@@ -23,6 +23,14 @@ bool hr_printer_beside(hr_printer *printer, const hr_stage *stage, hr_printer *o
 hr_printer *hr_printer_switch_to(hr_printer *to, const hr_printer *from);
 
 hr_emit_level hr_expr_level(hr_printer *printer, const hr_expr *node);
+static inline bool hr_expr_at_lane(hr_printer *printer, const hr_expr *node) {
+    return hr_expr_level(printer, node) == HR_AT_LANE;
+}
+
+static inline bool hr_expr_is_vector(hr_printer *printer, const hr_expr *node) {
+    return printer->vector && hr_expr_at_lane(printer, node);
+}
+
 /* Counts uses in one loop body (uses must be zeroed by hr_printer_forget(HR_AT_LANE)). */
 void hr_expr_count_uses(hr_printer *printer, const hr_expr *node);
 /* Somewhere in it is an exp, tanh or their kin. */
