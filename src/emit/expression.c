@@ -214,10 +214,6 @@ static const char *function_name(hr_op op) {
     return hr_op_info_of(op)->name;
 }
 
-static bool is_comparison(hr_op op) {
-    return op >= HR_OP_LT && op <= HR_OP_NE;
-}
-
 static const char *call_text(hr_printer *p, const char *prefix, const char *function, const hr_expr *node) {
     const char *arguments = "";
     for (int i = 0; i < node->arg_count; i++)
@@ -336,7 +332,7 @@ static const char *arithmetic_text(hr_printer *p, const hr_expr *node) {
 static const char *vector_operation(hr_printer *p, const hr_expr *node) {
     if (node->op == HR_OP_ADD || node->op == HR_OP_SUB || node->op == HR_OP_MUL)
         return arithmetic_text(p, node);
-    if (is_comparison(node->op)) {
+    if (hr_op_is_comparison(node->op)) {
         hr_dtype type = node->args[0]->type;
         const hr_expr *match = hr_expr_lane_match(p, node);
         if (match && p->absent) return "vm_of(false)";

@@ -237,10 +237,6 @@ hr_expr *hr_make_reduction(hr_algebra *algebra, hr_op op, hr_index_set bound, hr
                            brought_to(algebra->graph, made.args[0], body));
 }
 
-static bool is_comparison(hr_op op) {
-    return op >= HR_OP_LT && op <= HR_OP_NE;
-}
-
 /* Of numbers that are no NaN. */
 static hr_op comparison_inverse(hr_op op) {
     static const hr_op inverse[] = {HR_OP_GE, HR_OP_GT, HR_OP_LE, HR_OP_LT, HR_OP_NE, HR_OP_EQ};
@@ -249,7 +245,7 @@ static hr_op comparison_inverse(hr_op op) {
 
 hr_expr *hr_make_not(hr_algebra *algebra, hr_expr *condition) {
     if (condition->op == HR_OP_NOT) return condition->args[0];
-    if (is_comparison(condition->op) && !hr_type_is_float(condition->args[0]->type))
+    if (hr_op_is_comparison(condition->op) && !hr_type_is_float(condition->args[0]->type))
         return hr_make(algebra, comparison_inverse(condition->op), 2, condition->args);
     return hr_make_unary(algebra, HR_OP_NOT, condition);
 }

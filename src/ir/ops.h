@@ -87,6 +87,14 @@ static inline bool hr_op_is_dear(hr_op op) {
 static inline bool hr_op_is_reduction(hr_op op) {
     return op >= HR_OP_REDUCE_SUM && op <= HR_OP_REDUCE_LOGSUMEXP;
 }
+/* <, <=, >, >=, == or !=. */
+static inline bool hr_op_is_comparison(hr_op op) {
+    return op >= HR_OP_LT && op <= HR_OP_NE;
+}
+/* and, or, not: of conditions. */
+static inline bool hr_op_is_logical(hr_op op) {
+    return op >= HR_OP_AND && op <= HR_OP_NOT;
+}
 /* Its result says where the value is, not what it is. */
 static inline bool hr_op_finds_position(hr_op op) {
     return op == HR_OP_REDUCE_ARGMAX || op == HR_OP_REDUCE_ARGMIN;

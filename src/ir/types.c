@@ -73,53 +73,58 @@ static hr_op_types power(const hr_argument_type *args) {
     return (hr_op_types){{type, product ? HR_I64 : type}, type};
 }
 
+/* What an operation makes of its arguments' common type. */
+typedef enum rule {
+    FLOATS,     /* division; exp and its kin; mean, logsumexp, softmax */
+    NUMBERS,    /* of at least i32, and so is the result */
+    KEEPS,      /* as they are */
+    COMPARES,   /* numbers to a condition */
+    CONDITIONS, /* to a condition */
+    SUMS,       /* of whole numbers in i64 */
+    FINDS,      /* numbers to a position */
+    CHOOSES,    /* a condition and two sides */
+    DRAWS,      /* whole numbers to f32 */
+    POWERS
+} rule;
+
+static const unsigned char rules[HR_OP_COUNT] = {
+    [HR_OP_ADD] = NUMBERS,        [HR_OP_SUB] = NUMBERS,         [HR_OP_MUL] = NUMBERS,
+    [HR_OP_FLOORDIV] = NUMBERS,   [HR_OP_MOD] = NUMBERS,         [HR_OP_NEG] = NUMBERS,
+    [HR_OP_ABS] = NUMBERS,        [HR_OP_RELU] = NUMBERS,        [HR_OP_MIN] = NUMBERS,
+    [HR_OP_MAX] = NUMBERS,        [HR_OP_CLAMP] = NUMBERS,       [HR_OP_REDUCE_MAX] = NUMBERS,
+    [HR_OP_REDUCE_MIN] = NUMBERS, [HR_OP_POW] = POWERS,          [HR_OP_LT] = COMPARES,
+    [HR_OP_LE] = COMPARES,        [HR_OP_GT] = COMPARES,         [HR_OP_GE] = COMPARES,
+    [HR_OP_EQ] = COMPARES,        [HR_OP_NE] = COMPARES,         [HR_OP_AND] = CONDITIONS,
+    [HR_OP_OR] = CONDITIONS,      [HR_OP_NOT] = CONDITIONS,      [HR_OP_FLOOR] = KEEPS,
+    [HR_OP_CEIL] = KEEPS,         [HR_OP_ROUND] = KEEPS,         [HR_OP_STOP] = KEEPS,
+    [HR_OP_REDUCE_SUM] = SUMS,    [HR_OP_REDUCE_ARGMAX] = FINDS, [HR_OP_REDUCE_ARGMIN] = FINDS,
+    [HR_OP_WHERE] = CHOOSES,      [HR_OP_RANDOM] = DRAWS,
+};
+
 hr_op_types hr_op_types_of(hr_op op, int count, const hr_argument_type *args) {
     const hr_dtype type = common(count, args), number = at_least(type, HR_I32);
-    switch (op) {
-    case HR_OP_POW:
-        return power(args);
-    case HR_OP_LT:
-    case HR_OP_LE:
-    case HR_OP_GT:
-    case HR_OP_GE:
-    case HR_OP_EQ:
-    case HR_OP_NE:
+    switch ((rule)rules[op]) {
+    case NUMBERS:
+        return all(number, number);
+    case KEEPS:
+        return all(type, type);
+    case COMPARES:
         return all(number, HR_BOOL);
-    case HR_OP_AND:
-    case HR_OP_OR:
-    case HR_OP_NOT:
+    case CONDITIONS:
         return all(HR_BOOL, HR_BOOL);
-    case HR_OP_WHERE: {
+    case SUMS:
+        return all(number, hr_type_is_float(number) ? number : HR_I64);
+    case FINDS:
+        return all(number, HR_I64);
+    case CHOOSES: {
         const hr_dtype sides = common(2, args + 1);
         return (hr_op_types){{HR_BOOL, sides, sides}, sides};
     }
-    case HR_OP_RANDOM:
+    case DRAWS:
         return all(HR_I64, HR_F32);
-    case HR_OP_FLOOR:
-    case HR_OP_CEIL:
-    case HR_OP_ROUND:
-    case HR_OP_STOP:
-        return all(type, type);
-    case HR_OP_ADD:
-    case HR_OP_SUB:
-    case HR_OP_MUL:
-    case HR_OP_FLOORDIV:
-    case HR_OP_MOD:
-    case HR_OP_NEG:
-    case HR_OP_ABS:
-    case HR_OP_RELU:
-    case HR_OP_MIN:
-    case HR_OP_MAX:
-    case HR_OP_CLAMP:
-    case HR_OP_REDUCE_MAX:
-    case HR_OP_REDUCE_MIN:
-        return all(number, number);
-    case HR_OP_REDUCE_SUM:
-        return all(number, hr_type_is_float(number) ? number : HR_I64);
-    case HR_OP_REDUCE_ARGMAX:
-    case HR_OP_REDUCE_ARGMIN:
-        return all(number, HR_I64);
-    default: /* division; exp and its kin; mean, logsumexp, softmax */
+    case POWERS:
+        return power(args);
+    default:
         return all(float_of(type), float_of(type));
     }
 }

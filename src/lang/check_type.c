@@ -95,6 +95,16 @@ static int64_t floor_division(int64_t a, int64_t b) {
     return b == -1 ? -a : a / b - ((a % b != 0) && ((a < 0) != (b < 0)));
 }
 
+/* What a whole number to a whole power is: 1, or -1 beyond i64. */
+static int fold_power(int64_t base, int64_t exponent, int64_t *out) {
+    *out = 1;
+    for (int64_t i = 0; i < exponent && !(*out == 1 && base == 1) && *out != 0; i++) {
+        if (base == -1) return *out = exponent % 2 ? -1 : 1, 1;
+        if (__builtin_mul_overflow(*out, base, out)) return -1;
+    }
+    return 1;
+}
+
 /* 1 done, 0 not a case for whole numbers, -1 beyond i64 */
 static int fold_whole(hr_op op, int64_t a, int64_t b, int64_t *out) {
     switch (op) {
@@ -113,13 +123,7 @@ static int fold_whole(hr_op op, int64_t a, int64_t b, int64_t *out) {
         *out = b == -1 ? 0 : a - floor_division(a, b) * b;
         return 1;
     case HR_OP_POW:
-        if (b < 0) return 0;
-        *out = 1;
-        for (int64_t i = 0; i < b && !(*out == 1 && a == 1) && *out != 0; i++) {
-            if (a == -1) return *out = b % 2 ? -1 : 1, 1;
-            if (__builtin_mul_overflow(*out, a, out)) return -1;
-        }
-        return 1;
+        return b < 0 ? 0 : fold_power(a, b, out);
     default:
         return 0;
     }
@@ -199,6 +203,17 @@ static bool divides_by_zero(hr_checker *checker, hr_op op, hr_place place, hr_ex
     return zero;
 }
 
+static bool want_kinds(hr_checker *checker, hr_op op, int count, hr_expr **args) {
+    if (hr_op_is_logical(op)) return want_conditions(checker, op, count, args);
+    if (op == HR_OP_WHERE) return want_conditions(checker, op, 1, args);
+    return op != HR_OP_RANDOM || want_whole_numbers(checker, args);
+}
+
+/* Of a whole number it is that number. */
+static bool keeps_whole(hr_op op) {
+    return op == HR_OP_FLOOR || op == HR_OP_CEIL || op == HR_OP_ROUND || op == HR_OP_STOP;
+}
+
 hr_expr *hr_check_operation(hr_checker *checker, hr_op op, hr_place place, int count, hr_expr **args) {
     bool weak = true, whole = true;
     for (int i = 0; i < count; i++) {
@@ -208,25 +223,8 @@ hr_expr *hr_check_operation(hr_checker *checker, hr_op op, hr_place place, int c
     }
     if (divides_by_zero(checker, op, place, args)) return NULL;
     if (weak && hr_op_folds(op)) return folded(checker, op, place, count, args);
-    switch (op) {
-    case HR_OP_AND:
-    case HR_OP_OR:
-    case HR_OP_NOT:
-    case HR_OP_WHERE:
-        if (!want_conditions(checker, op, op == HR_OP_WHERE ? 1 : count, args)) return NULL;
-        break;
-    case HR_OP_RANDOM:
-        if (!want_whole_numbers(checker, args)) return NULL;
-        break;
-    case HR_OP_FLOOR:
-    case HR_OP_CEIL:
-    case HR_OP_ROUND:
-    case HR_OP_STOP:
-        if (whole) return args[0];
-        break;
-    default:
-        break;
-    }
+    if (!want_kinds(checker, op, count, args)) return NULL;
+    if (whole && keeps_whole(op)) return args[0];
     return typed(checker, op, place, count, args);
 }
 

@@ -168,6 +168,18 @@ static double number_of(const char *text) {
     return number;
 }
 
+/* The number that the token's text says; what is wrong with it, NULL = nothing. */
+static const char *take_value(hr_token *token) {
+    if (token->length > NUMBER_LENGTH_MAX) return "a number has at most 1000 digits";
+    token->number = number_of(token->text);
+    if (isinf(token->number)) return "this number is beyond f64; write inf for infinity";
+    if (!token->is_whole) return NULL;
+    const uint64_t whole = token->number < 0x1p64 ? strtoull(token->text, NULL, 10) : UINT64_MAX;
+    if (whole > INT64_MAX) return "this whole number is beyond i64; write it with a point or an exponent";
+    token->whole = (int64_t)whole;
+    return NULL;
+}
+
 /* number = digits [ "." digits ] [ "e" [ "+" | "-" ] digits ] */
 static hr_token number_token(hr_lexer *lexer, hr_token token) {
     const char *stop = digits(token.text), *trouble = NULL;
@@ -193,18 +205,7 @@ static hr_token number_token(hr_lexer *lexer, hr_token token) {
         stop++;
     token.length = (size_t)(stop - token.text);
     lexer->at = stop;
-    if (!trouble && token.length > NUMBER_LENGTH_MAX) trouble = "a number has at most 1000 digits";
-    if (!trouble) {
-        token.number = number_of(token.text);
-        if (isinf(token.number)) trouble = "this number is beyond f64; write inf for infinity";
-        if (token.is_whole && !trouble) {
-            uint64_t whole = token.number < 0x1p64 ? strtoull(token.text, NULL, 10) : UINT64_MAX;
-            if (whole > INT64_MAX)
-                trouble = "this whole number is beyond i64; write it with a point or an exponent";
-            else
-                token.whole = (int64_t)whole;
-        }
-    }
+    if (!trouble) trouble = take_value(&token);
     if (!trouble) return token;
     hr_messages_add(lexer->messages, token.place, "%s", trouble);
     return bad(lexer, token, stop);

@@ -173,6 +173,9 @@ static hr_status argument(builder *b, const hr_expr *expr, want want, int *out) 
 }
 
 static want wanted(const hr_expr *expr, int position) {
+    if (hr_op_is_logical(expr->op)) return WANT_BOOL;
+    if (hr_op_is_comparison(expr->op))
+        return is_whole(expr->args[0]) && is_whole(expr->args[1]) ? WANT_WHOLE : WANT_FLOAT;
     switch (expr->op) {
     case HR_OP_ELEMENT:
     case HR_OP_RANDOM:
@@ -181,21 +184,8 @@ static want wanted(const hr_expr *expr, int position) {
     case HR_OP_REDUCE_ARGMAX:
     case HR_OP_REDUCE_ARGMIN:
         return WANT_AS_IS;
-    case HR_OP_AND:
-    case HR_OP_OR:
-    case HR_OP_NOT:
-        return WANT_BOOL;
-    case HR_OP_LT:
-    case HR_OP_LE:
-    case HR_OP_GT:
-    case HR_OP_GE:
-    case HR_OP_EQ:
-    case HR_OP_NE:
-        return is_whole(expr->args[0]) && is_whole(expr->args[1]) ? WANT_WHOLE : WANT_FLOAT;
-    case HR_OP_WHERE:
-        if (position == 0) return WANT_BOOL;
-        return is_whole(expr) ? WANT_WHOLE : WANT_FLOAT;
     default:
+        if (expr->op == HR_OP_WHERE && position == 0) return WANT_BOOL;
         return is_whole(expr) ? WANT_WHOLE : WANT_FLOAT;
     }
 }

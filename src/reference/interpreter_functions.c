@@ -40,51 +40,45 @@ static inline double times_vanishing(double x, double factor) {
     return x == -INFINITY ? -0.0 : x * factor;
 }
 
+static double negated(double x) {
+    return -x;
+}
+
+static double itself(double x) {
+    return x;
+}
+
+static double rsqrt(double x) {
+    return 1 / sqrt(x);
+}
+
+static double relu(double x) {
+    return x < 0 ? 0 : x;
+}
+
+static double gelu(double x) {
+    return times_vanishing(x, 0.5 * erfc(-x * sqrt_half));
+}
+
+static double gelu_tanh(double x) {
+    return times_vanishing(x, sigmoid(2 * gelu_argument(x)));
+}
+
+static double silu(double x) {
+    return times_vanishing(x, sigmoid(x));
+}
+
 double hr_unary(hr_op op, double x) {
-    switch (op) {
-    case HR_OP_NEG:
-        return -x;
-    case HR_OP_EXP:
-        return exp(x);
-    case HR_OP_EXP2:
-        return exp2(x);
-    case HR_OP_LOG:
-        return log(x);
-    case HR_OP_LOG2:
-        return log2(x);
-    case HR_OP_SQRT:
-        return sqrt(x);
-    case HR_OP_RSQRT:
-        return 1 / sqrt(x);
-    case HR_OP_SIN:
-        return sin(x);
-    case HR_OP_COS:
-        return cos(x);
-    case HR_OP_TANH:
-        return tanh(x);
-    case HR_OP_ERF:
-        return erf(x);
-    case HR_OP_SIGMOID:
-        return sigmoid(x);
-    case HR_OP_RELU:
-        return x < 0 ? 0 : x;
-    case HR_OP_GELU:
-        return times_vanishing(x, 0.5 * erfc(-x * sqrt_half));
-    case HR_OP_GELU_TANH:
-        return times_vanishing(x, sigmoid(2 * gelu_argument(x)));
-    case HR_OP_SILU:
-        return times_vanishing(x, sigmoid(x));
-    case HR_OP_ABS:
-        return fabs(x);
-    case HR_OP_FLOOR:
-        return floor(x);
-    case HR_OP_CEIL:
-        return ceil(x);
-    case HR_OP_STOP:
-        return x;
-    default:
-        return nearbyint(x);
-    }
+    static double (*const functions[HR_OP_COUNT])(double) = {
+        [HR_OP_NEG] = negated, [HR_OP_EXP] = exp,         [HR_OP_EXP2] = exp2,
+        [HR_OP_LOG] = log,     [HR_OP_LOG2] = log2,       [HR_OP_SQRT] = sqrt,
+        [HR_OP_RSQRT] = rsqrt, [HR_OP_SIN] = sin,         [HR_OP_COS] = cos,
+        [HR_OP_TANH] = tanh,   [HR_OP_ERF] = erf,         [HR_OP_SIGMOID] = sigmoid,
+        [HR_OP_RELU] = relu,   [HR_OP_GELU] = gelu,       [HR_OP_GELU_TANH] = gelu_tanh,
+        [HR_OP_SILU] = silu,   [HR_OP_ABS] = fabs,        [HR_OP_FLOOR] = floor,
+        [HR_OP_CEIL] = ceil,   [HR_OP_ROUND] = nearbyint, [HR_OP_STOP] = itself,
+    };
+    return functions[op](x);
 }
 
 double hr_unary_slope(hr_op op, double x, double y) {

@@ -69,6 +69,20 @@ static int64_t whole_of(hr_op op, int64_t a, int64_t b, int64_t c) {
         return a < 0 ? (int64_t)(0 - x) : a;
     case HR_OP_RELU:
         return a < 0 ? 0 : a;
+    case HR_OP_MIN:
+        return a < b ? a : b;
+    case HR_OP_MAX:
+        return a > b ? a : b;
+    case HR_OP_CLAMP:
+        a = a > b ? a : b;
+        return a < c ? a : c;
+    default:
+        return a; /* FLOOR, CEIL, ROUND */
+    }
+}
+
+static bool holds(hr_op op, int64_t a, int64_t b) {
+    switch (op) {
     case HR_OP_LT:
         return a < b;
     case HR_OP_LE:
@@ -85,21 +99,17 @@ static int64_t whole_of(hr_op op, int64_t a, int64_t b, int64_t c) {
         return a && b;
     case HR_OP_OR:
         return a || b;
-    case HR_OP_NOT:
+    default: /* NOT */
         return !a;
-    case HR_OP_MIN:
-        return a < b ? a : b;
-    case HR_OP_MAX:
-        return a > b ? a : b;
-    case HR_OP_CLAMP:
-        a = a > b ? a : b;
-        return a < c ? a : c;
-    default:
-        return a; /* FLOOR, CEIL, ROUND */
     }
 }
 
 void hr_lanes_whole(hr_op op, int n, int64_t *out, const int64_t *a, const int64_t *b, const int64_t *c) {
+    if (hr_op_is_comparison(op) || hr_op_is_logical(op)) {
+        for (int i = 0; i < n; ++i)
+            out[i] = holds(op, a[i], b ? b[i] : 0);
+        return;
+    }
     for (int i = 0; i < n; ++i)
         out[i] = whole_of(op, a[i], b ? b[i] : 0, c ? c[i] : 0);
 }

@@ -43,10 +43,6 @@ static bool affine(hr_op op, hr_lanes *out, const hr_lanes *a, const hr_lanes *b
     return true;
 }
 
-static bool is_comparison(int op) {
-    return op >= HR_OP_LT && op <= HR_OP_NE;
-}
-
 /* A sum or difference that is small beside its operands keeps their errors. */
 static void watch_loss(hr_reference *reference, const hr_instruction *made, int n, const hr_lanes *out,
                        const hr_lanes *first) {
@@ -82,7 +78,7 @@ static hr_status compute(hr_reference *reference, const hr_code *code, const hr_
             hr_lanes_spread_value(args[i], n);
     if (whole_args)
         hr_lanes_whole(op, n, out->whole, whole[0], whole[1], whole[2]);
-    else if (is_comparison(op))
+    else if (hr_op_is_comparison(op))
         compared = hr_lanes_compare(op, n, out, args[0], args[1]);
     else
         hr_lanes_float(op, made->expr->type, n, out, args[0], args[1], args[2]);

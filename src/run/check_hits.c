@@ -14,10 +14,34 @@ typedef struct looking {
     const int64_t *extents;
 } looking;
 
+static bool whole_value(const looking *looking, const hr_expr *expr, const int64_t *indices, int depth,
+                        int64_t *out);
+
+/* An element of a bound whole array; false where it is none, or outside of it. */
+static bool element_value(const looking *looking, const hr_expr *expr, const int64_t *indices, int depth,
+                          int64_t *out) {
+    const hr_kernel *kernel = looking->kernel;
+    const hr_tensor *tensor = &kernel->function->tensors[expr->tensor];
+    int64_t offset = 0, subscript;
+    if (expr->tensor >= kernel->argument_count || tensor->role != HR_ROLE_INPUT || !tensor->rank ||
+        hr_dtype_is_float(tensor->dtype))
+        return false;
+    const hr_binding *binding = &kernel->bindings[expr->tensor];
+    for (int axis = 0; axis < tensor->rank; axis++) {
+        if (!whole_value(looking, expr->args[axis], indices, depth + 1, &subscript) || subscript < 0 ||
+            subscript >= binding->shape[axis])
+            return false;
+        offset += subscript * binding->strides[axis];
+    }
+    hr_mirror *mirror = &looking->mirrors[expr->tensor];
+    hr_mirror_need(mirror, offset, 0, 1);
+    *out = hr_dtype_load_whole(tensor->dtype, mirror->data + offset * (int64_t)mirror->element, 0);
+    return true;
+}
+
 /* A whole-number expression of indices, extents and elements of bound whole arrays. */
 static bool whole_value(const looking *looking, const hr_expr *expr, const int64_t *indices, int depth,
                         int64_t *out) {
-    const hr_kernel *kernel = looking->kernel;
     int64_t left, right;
     if (depth > 32) return false;
     switch (expr->op) {
@@ -39,24 +63,8 @@ static bool whole_value(const looking *looking, const hr_expr *expr, const int64
         return !(expr->op == HR_OP_ADD   ? __builtin_add_overflow(left, right, out)
                  : expr->op == HR_OP_SUB ? __builtin_sub_overflow(left, right, out)
                                          : __builtin_mul_overflow(left, right, out));
-    case HR_OP_ELEMENT: {
-        const hr_tensor *tensor = &kernel->function->tensors[expr->tensor];
-        int64_t offset = 0, subscript;
-        if (expr->tensor >= kernel->argument_count || tensor->role != HR_ROLE_INPUT || !tensor->rank ||
-            hr_dtype_is_float(tensor->dtype))
-            return false;
-        const hr_binding *binding = &kernel->bindings[expr->tensor];
-        for (int axis = 0; axis < tensor->rank; axis++) {
-            if (!whole_value(looking, expr->args[axis], indices, depth + 1, &subscript) || subscript < 0 ||
-                subscript >= binding->shape[axis])
-                return false;
-            offset += subscript * binding->strides[axis];
-        }
-        hr_mirror *mirror = &looking->mirrors[expr->tensor];
-        hr_mirror_need(mirror, offset, 0, 1);
-        *out = hr_dtype_load_whole(tensor->dtype, mirror->data + offset * (int64_t)mirror->element, 0);
-        return true;
-    }
+    case HR_OP_ELEMENT:
+        return element_value(looking, expr, indices, depth, out);
     default:
         return false;
     }
