@@ -42,41 +42,58 @@ static bool contract_tiles_granted(void) {
 
 /* Tiles 0 to 3 are the sums, 4 and 5 of the left operand, 6 and 7 of the right one. */
 static inline __attribute__((always_inline)) void
-contract_tiles_multiply_part(bool tall, bool wide, const struct contract_f32_piece *piece) {
-    const float *left = piece->left, *right = piece->right;
-    float *sums = piece->sums, *below = sums + CONTRACT_TILE * CONTRACT_PAIRS_WIDTH;
-    const int64_t line = CONTRACT_PAIRS_WIDTH * sizeof(float), whole = CONTRACT_TILE * sizeof(float);
-    const char *ahead = piece->ahead;
-    if (piece->first) {
+contract_tiles_begin(bool tall, bool wide, bool first, const float *sums, const float *below) {
+    const int64_t line = CONTRACT_PAIRS_WIDTH * sizeof(float);
+    if (first) {
         CONTRACT_TILE_ZERO(0);
         if (wide) CONTRACT_TILE_ZERO(1);
         if (tall) CONTRACT_TILE_ZERO(2);
         if (tall && wide) CONTRACT_TILE_ZERO(3);
-    } else {
-        CONTRACT_TILE_LOAD(0, sums, line);
-        if (wide) CONTRACT_TILE_LOAD(1, sums + CONTRACT_TILE, line);
-        if (tall) CONTRACT_TILE_LOAD(2, below, line);
-        if (tall && wide) CONTRACT_TILE_LOAD(3, below + CONTRACT_TILE, line);
+        return;
     }
-    for (int64_t k = 0; k < piece->depth; k += CONTRACT_TILE) {
-        for (int64_t byte = 0; byte < CONTRACT_TILE * piece->step; byte += 64)
-            __builtin_prefetch(ahead + byte, 0, 2);
-        ahead += CONTRACT_TILE * piece->step;
-        CONTRACT_TILE_LOAD(4, left, whole);
-        CONTRACT_TILE_LOAD(6, right, whole);
-        CONTRACT_TILE_MULTIPLY(0, 4, 6);
-        if (wide) CONTRACT_TILE_LOAD(7, right + CONTRACT_TILE_SIZE, whole);
-        if (wide) CONTRACT_TILE_MULTIPLY(1, 4, 7);
-        if (tall) CONTRACT_TILE_LOAD(5, left + CONTRACT_TILE_SIZE, whole);
-        if (tall) CONTRACT_TILE_MULTIPLY(2, 5, 6);
-        if (tall && wide) CONTRACT_TILE_MULTIPLY(3, 5, 7);
-        left += 2 * CONTRACT_TILE_SIZE;
-        right += 2 * CONTRACT_TILE_SIZE;
-    }
+    CONTRACT_TILE_LOAD(0, sums, line);
+    if (wide) CONTRACT_TILE_LOAD(1, sums + CONTRACT_TILE, line);
+    if (tall) CONTRACT_TILE_LOAD(2, below, line);
+    if (tall && wide) CONTRACT_TILE_LOAD(3, below + CONTRACT_TILE, line);
+}
+
+static inline __attribute__((always_inline)) void contract_tiles_add(bool tall, bool wide, const float *left,
+                                                                     const float *right) {
+    const int64_t whole = CONTRACT_TILE * sizeof(float);
+    CONTRACT_TILE_LOAD(4, left, whole);
+    CONTRACT_TILE_LOAD(6, right, whole);
+    CONTRACT_TILE_MULTIPLY(0, 4, 6);
+    if (wide) CONTRACT_TILE_LOAD(7, right + CONTRACT_TILE_SIZE, whole);
+    if (wide) CONTRACT_TILE_MULTIPLY(1, 4, 7);
+    if (tall) CONTRACT_TILE_LOAD(5, left + CONTRACT_TILE_SIZE, whole);
+    if (tall) CONTRACT_TILE_MULTIPLY(2, 5, 6);
+    if (tall && wide) CONTRACT_TILE_MULTIPLY(3, 5, 7);
+}
+
+static inline __attribute__((always_inline)) void contract_tiles_end(bool tall, bool wide, float *sums,
+                                                                     float *below) {
+    const int64_t line = CONTRACT_PAIRS_WIDTH * sizeof(float);
     CONTRACT_TILE_STORE(0, sums, line);
     if (wide) CONTRACT_TILE_STORE(1, sums + CONTRACT_TILE, line);
     if (tall) CONTRACT_TILE_STORE(2, below, line);
     if (tall && wide) CONTRACT_TILE_STORE(3, below + CONTRACT_TILE, line);
+}
+
+static inline __attribute__((always_inline)) void
+contract_tiles_multiply_part(bool tall, bool wide, const struct contract_f32_piece *piece) {
+    const float *left = piece->left, *right = piece->right;
+    float *sums = piece->sums, *below = sums + CONTRACT_TILE * CONTRACT_PAIRS_WIDTH;
+    const char *ahead = piece->ahead;
+    contract_tiles_begin(tall, wide, piece->first, sums, below);
+    for (int64_t k = 0; k < piece->depth; k += CONTRACT_TILE) {
+        for (int64_t byte = 0; byte < CONTRACT_TILE * piece->step; byte += 64)
+            __builtin_prefetch(ahead + byte, 0, 2);
+        ahead += CONTRACT_TILE * piece->step;
+        contract_tiles_add(tall, wide, left, right);
+        left += 2 * CONTRACT_TILE_SIZE;
+        right += 2 * CONTRACT_TILE_SIZE;
+    }
+    contract_tiles_end(tall, wide, sums, below);
 }
 
 /* ---- the unit ---- */
