@@ -21,16 +21,6 @@ static int close_device(void **state) {
     return 0;
 }
 
-/* False, with a word why, where the program should end with 77. */
-static inline bool can_emulate(void) {
-#ifdef __SANITIZE_ADDRESS__
-    print_message("skipped: fibers and the address sanitizer do not go together\n");
-    return false;
-#else
-    return true;
-#endif
-}
-
 /* Ends the program with 77 where the host has no compiler for it. */
 static inline hr_status run_or_skip(const cuda_case *one, cuda_outcome *outcome) {
     hr_status status = cuda_case_run(device, one, outcome);

@@ -105,7 +105,7 @@ static void test_products(void **state) {
                 fail_msg("%s, %s", archs[a].arch, name);
         }
         for (int remark = 7508; remark <= 7516; remark++) { /* products that are serialised */
-            char code[8];
+            char code[16];
             snprintf(code, sizeof code, "C%d", remark);
             const char *at = strstr(log.data, code);
             if (at) fail_msg("%s: %.300s", archs[a].arch, at);
