@@ -309,7 +309,7 @@ static void begin_statement(hr_derivation *derivation, const hr_statement *state
     hr_expr *subscripts[HR_RANK_MAX];
     for (int a = 0; a < tensor->rank; a++) {
         const hr_expr *subscript = statement->subscripts[a];
-        adjoint->axes[a] = !statement->accumulate && subscript->op == HR_OP_INDEX
+        adjoint->axes[a] = statement->store == HR_STORE_WHOLE && subscript->op == HR_OP_INDEX
                                ? derivation->index_of[subscript->index]
                                : hr_index_fresh(algebra, "place", tensor->shape[a]);
         subscripts[a] = hr_graph_index_value(derivation->graph, adjoint->axes[a]);

@@ -31,7 +31,7 @@ hr_status hr_function_in_f64(const hr_function *function, hr_arena *arena, const
         const hr_statement *old = &function->statements[s];
         hr_statement *statement = hr_graph_add_statement(graph, old->tensor, old->domain_count, old->domain,
                                                          hr_rewriting_of(&rewriting, old->value), old->place);
-        statement->accumulate = old->accumulate;
+        statement->store = old->store;
         statement->subscript_count = old->subscript_count;
         statement->subscripts =
             hr_arena_alloc(arena, (size_t)(old->subscript_count + 1) * sizeof *old->subscripts);

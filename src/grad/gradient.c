@@ -60,7 +60,7 @@ bool hr_is_derived(const hr_derivation *derivation, int t) {
     const hr_tensor *tensor = &derivation->source->tensors[t];
     const int s = derivation->statement_of[t];
     if (!is_float_result(tensor)) return false;
-    if (tensor->role == HR_ROLE_INOUT && (s < 0 || !derivation->source->statements[s].accumulate))
+    if (tensor->role == HR_ROLE_INOUT && (s < 0 || derivation->source->statements[s].store != HR_STORE_ADD))
         return false;
     return derivation->options->of ? list_has(derivation->options->of, tensor->name)
                                    : !is_kept(derivation, t);
@@ -97,6 +97,13 @@ static bool is_result(const hr_tensor *tensor) {
 }
 
 static hr_status check_options(const hr_function *function, const hr_gradient_options *options) {
+    for (int s = 0; s < function->statement_count; s++)
+        if (function->statements[s].store == HR_STORE_PLACE)
+            return hr_fail(HR_BAD_INPUT,
+                           "line %d of kernel %.60s gives single places of %.60s their values, and such a "
+                           "statement has no gradient; write the values into a result of their own",
+                           function->statements[s].place.line, function->name,
+                           function->tensors[function->statements[s].tensor].name);
     HR_TRY(check_list(function, options->of, "float result", is_float_result));
     HR_TRY(check_list(function, options->wrt, "float parameter", is_float_parameter));
     HR_TRY(check_list(function, options->save, "local", is_local));

@@ -214,7 +214,7 @@ static void statement_prepare(hr_derivation *derivation, int s) {
     hr_expr *value = hr_rewriting_of(&derivation->primal, statement->value);
     derivation->values[s] = value;
     hr_name_value(derivation, value, derivation->source->tensors[statement->tensor].name);
-    const bool element_is_it = !statement->accumulate && derivation->saved[statement->tensor] &&
+    const bool element_is_it = statement->store == HR_STORE_WHOLE && derivation->saved[statement->tensor] &&
                                (value->arg_count || value->op == HR_OP_INDEX);
     if (!element_is_it || value->op == HR_OP_ELEMENT || !holds_all(derivation, statement->tensor, value))
         return;

@@ -242,7 +242,7 @@ static hr_expr *holder_of(sharing *s, const hr_expr *value) {
     const hr_function *function = s->algebra->graph->function;
     for (int i = 0; i < function->statement_count; i++) {
         const hr_statement *statement = &function->statements[i];
-        if (statement->value == value && !statement->accumulate)
+        if (statement->value == value && statement->store == HR_STORE_WHOLE)
             return hr_graph_element(s->algebra->graph, statement->tensor, statement->subscript_count,
                                     statement->subscripts);
     }
@@ -588,7 +588,7 @@ void hr_share(hr_derivation *derivation, int count, hr_gradient_statement *state
                                    gradient->domain, value, (hr_place){0});
         if (!gradient->accumulate || derivation->graph->full) continue;
         const int rank = derivation->graph->function->tensors[gradient->tensor].rank;
-        statement->accumulate = true;
+        statement->store = HR_STORE_ADD;
         statement->subscript_count = rank;
         statement->subscripts =
             hr_algebra_take(derivation->algebra, (size_t)(rank + 1) * sizeof *statement->subscripts);

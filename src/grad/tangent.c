@@ -134,7 +134,7 @@ static bool statement_of(tangents *t, const hr_statement *source, hr_gradient_st
         derivation->adjoints[source->tensor].gradient = out->tensor;
     }
     t->tensors[source->tensor] = value.count ? out->tensor : -1;
-    out->accumulate = source->accumulate;
+    out->accumulate = source->store == HR_STORE_ADD;
     out->domain_count = source->domain_count;
     for (int i = 0; i < source->domain_count; i++)
         out->domain[i] = derivation->index_of[source->domain[i]];

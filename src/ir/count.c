@@ -216,7 +216,8 @@ static hr_status count_write(counter *c, const hr_statement *statement) {
     double written = smaller(elements, points(c, left));
     if (tensor->role == HR_ROLE_RESULT) c->work->bytes_written += elements * width;
     if (tensor->role == HR_ROLE_INOUT) c->work->bytes_written += written * width;
-    if (tensor->role == HR_ROLE_INOUT && statement->accumulate) c->touched[statement->tensor] += written;
+    if (tensor->role == HR_ROLE_INOUT && statement->store == HR_STORE_ADD)
+        c->touched[statement->tensor] += written;
     return HR_OK;
 }
 
@@ -232,7 +233,7 @@ static hr_status count_statement(counter *c, const hr_statement *statement) {
     }
     place(c, statement->value, statement->domain_count);
     HR_TRY(count_expr(c, statement->value));
-    if (statement->accumulate) add(c, 1, HR_SPECIAL_NONE, points(c, domain));
+    if (statement->store == HR_STORE_ADD) add(c, 1, HR_SPECIAL_NONE, points(c, domain));
     return count_write(c, statement);
 }
 

@@ -78,14 +78,26 @@ typedef struct hr_index {
     hr_place place;
 } hr_index;
 
+/* What a statement does to its tensor. */
+typedef enum hr_store {
+    HR_STORE_WHOLE, /* = : gives every element its value */
+    HR_STORE_ADD,   /* += : adds to the places that its subscripts name, to one as often as it is named */
+    HR_STORE_PLACE  /* = : gives the places of an inout that its subscripts name their values, each at most
+                       once. All others keep theirs. */
+} hr_store;
+
+/* Of a statement that does not store the whole: a subscript that leaves the element out. The condition of
+ * `y[at[t]] = x[t] if c` stands in its subscripts, where(c, at[t], HR_LEFT_OUT), and in its value. */
+#define HR_LEFT_OUT (-((int64_t)1 << 62))
+
 typedef struct hr_statement {
     int tensor;
     int domain_count; /* the indices of the left side, in the order in which they first stand there */
     int *domain;
     int subscript_count; /* = rank of the tensor */
     hr_expr **subscripts;
-    bool accumulate; /* += */
-    hr_expr *value;  /* its .type is a compute type; the store converts it to the tensor's dtype */
+    hr_store store;
+    hr_expr *value; /* its .type is a compute type; the store converts it to the tensor's dtype */
     hr_place place;
 } hr_statement;
 
@@ -117,6 +129,22 @@ typedef struct hr_function {
     hr_place place;
     const hr_origin *origin;
 } hr_function;
+
+static inline bool hr_expr_is_left_out(const hr_expr *subscript) {
+    return subscript->op == HR_OP_NUMBER && subscript->type == HR_I64 && subscript->whole == HR_LEFT_OUT;
+}
+/* The subscript leaves elements out: all, or those for which its condition does not hold. */
+static inline bool hr_subscript_leaves_out(const hr_expr *subscript) {
+    return hr_expr_is_left_out(subscript) ||
+           (subscript->op == HR_OP_WHERE && hr_expr_is_left_out(subscript->args[2]));
+}
+/* The condition of the statement, or NULL. */
+static inline const hr_expr *hr_statement_condition(const hr_statement *statement) {
+    for (int a = 0; statement->store != HR_STORE_WHOLE && a < statement->subscript_count; a++)
+        if (statement->subscripts[a]->op == HR_OP_WHERE && hr_subscript_leaves_out(statement->subscripts[a]))
+            return statement->subscripts[a]->args[0];
+    return NULL;
+}
 
 /* Parameters and results: the first of the tensors. */
 static inline int hr_function_arguments(const hr_function *function) {

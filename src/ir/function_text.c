@@ -442,11 +442,21 @@ static void write_head(writer *w) {
 
 /* ---- statements ---- */
 
+/* A subscript of i32 is widened where a condition leaves it out. */
+static const hr_expr *without_widening(const hr_expr *subscript) {
+    const bool widened = subscript->op == HR_OP_CONVERT && subscript->dtype == HR_I64 &&
+                         !subscript->variable && subscript->args[0]->type == HR_I32;
+    return widened ? subscript->args[0] : subscript;
+}
+
 static void write_statement(writer *w, const hr_statement *statement) {
     w->statement = statement;
     hr_text_format(w->out, "    %s", w->function->tensors[statement->tensor].name);
+    const hr_expr *condition = hr_statement_condition(statement), *value = statement->value;
     for (int a = 0; a < statement->subscript_count; a++) {
         const hr_expr *subscript = statement->subscripts[a];
+        if (subscript->op == HR_OP_WHERE && hr_subscript_leaves_out(subscript))
+            subscript = without_widening(subscript->args[1]);
         hr_text_append(w->out, a ? ", " : "[", a ? 2 : 1);
         if (subscript->op == HR_OP_INDEX)
             write_binding(w, subscript->index);
@@ -454,8 +464,13 @@ static void write_statement(writer *w, const hr_statement *statement) {
             write_expr(w, (written){.expr = subscript}, LEVEL_OR);
     }
     hr_text_format(w->out, "%s %s ", statement->subscript_count ? "]" : "",
-                   statement->accumulate ? "+=" : "=");
-    write_expr(w, (written){.expr = statement->value}, LEVEL_OR);
+                   statement->store == HR_STORE_ADD ? "+=" : "=");
+    if (condition && value->op == HR_OP_WHERE) value = value->args[1];
+    write_expr(w, (written){.expr = value}, LEVEL_OR);
+    if (condition) {
+        hr_text_append(w->out, " if ", 4);
+        write_expr(w, (written){.expr = condition}, LEVEL_OR);
+    }
     hr_text_append(w->out, "\n", 1);
 }
 

@@ -6,6 +6,7 @@
 #include "lang/checker.h"
 #include "base/dtype.h"
 #include "ir/extent_form.h"
+#include "ir/visit.h"
 
 #include <math.h>
 #include <string.h>
@@ -145,17 +146,17 @@ static void open_indices_within(hr_checker *checker, left_side *left, const hr_s
     if (reduction) open_indices_within(checker, left, syntax->body, outer);
 }
 
-static void open_subscript(hr_checker *checker, left_side *left, const hr_syntax *syntax, bool accumulate) {
+static void open_subscript(hr_checker *checker, left_side *left, const hr_syntax *syntax) {
     const hr_syntax *name = is_range(syntax) ? syntax->items : syntax;
-    if (accumulate) {
+    if (left->statement->store != HR_STORE_WHOLE) {
         open_indices_within(checker, left, name, NULL);
         return;
     }
     if (name->kind != HR_SYNTAX_NAME || is_capital(name->symbol)) {
-        hr_messages_add(
-            checker->messages, syntax->place,
-            "the left side of = takes one plain index an axis, as in y[m, n]; to write single places use += "
-            "or choose the value with where");
+        hr_messages_add(checker->messages, syntax->place,
+                        "the left side of = takes one plain index an axis, as in y[m, n]; to write single "
+                        "places make it an "
+                        "inout, use += or choose the value with where");
         left->good = false;
         return;
     }
@@ -185,13 +186,31 @@ static hr_expr *left_subscript(hr_checker *checker, const hr_syntax *syntax) {
                                                                                             : NULL;
 }
 
+/* A subscript of = that names a place: no index that runs along the axis. */
+static bool names_place(hr_checker *checker, const hr_syntax *first, const hr_syntax *syntax) {
+    const hr_syntax *name = is_range(syntax) ? syntax->items : syntax;
+    if (name->kind != HR_SYNTAX_NAME || is_capital(name->symbol)) return true;
+    for (const hr_syntax *other = first; other != syntax; other = other->next)
+        if ((is_range(other) ? other->items : other)->symbol == name->symbol) return true;
+    return hr_check_bind(checker, name->symbol)->tensor >= 0;
+}
+
+/* What the statement does to its tensor: of an inout = may give single places their values. */
+static hr_store store_of(hr_checker *checker, const hr_statement_syntax *syntax, const hr_tensor *tensor) {
+    if (syntax->accumulate) return HR_STORE_ADD;
+    if (tensor->role != HR_ROLE_INOUT) return HR_STORE_WHOLE;
+    for (const hr_syntax *item = syntax->left->items; item; item = item->next)
+        if (names_place(checker, syntax->left->items, item)) return HR_STORE_PLACE;
+    return HR_STORE_WHOLE;
+}
+
 static void check_left(hr_checker *checker, const hr_statement_syntax *syntax, left_side *left) {
     const hr_syntax *element = syntax->left;
     hr_statement *statement = left->statement;
     int count = element->item_count;
     statement->domain = hr_arena_alloc(checker->arena, HR_DOMAIN_MAX * sizeof(int));
     for (const hr_syntax *item = element->items; item && left->good; item = item->next)
-        open_subscript(checker, left, item, syntax->accumulate);
+        open_subscript(checker, left, item);
     if (!left->good) return;
     statement->subscript_count = count;
     statement->subscripts = hr_arena_alloc(checker->arena, (size_t)count * sizeof(hr_expr *) + 1);
@@ -290,21 +309,102 @@ static hr_expr *without_own_rounding(const hr_statement *statement, const hr_ten
     hr_expr *value = statement->value;
     bool own = value->op == HR_OP_CONVERT && value->dtype == tensor->dtype && value->dtype != HR_BOOL &&
                !hr_dtype_is_float(value->dtype) && hr_dtype_is_float(value->args[0]->type);
-    return own && tensor->role != HR_ROLE_LOCAL && !statement->accumulate ? value->args[0] : value;
+    return own && tensor->role != HR_ROLE_LOCAL && statement->store != HR_STORE_ADD ? value->args[0] : value;
+}
+
+/* ---- conditions ---- */
+
+static hr_expr *choose(hr_checker *checker, hr_expr *condition, hr_expr *value, hr_expr *other) {
+    hr_expr *args[] = {condition, value, other};
+    return other ? hr_check_operation(checker, HR_OP_WHERE, condition->place, 3, args) : NULL;
+}
+
+/* The element that the statement assigns, before it. */
+static hr_expr *old_element(hr_checker *checker, const hr_statement *statement) {
+    const hr_tensor *tensor = &checker->function->tensors[statement->tensor];
+    hr_expr *old = hr_check_node(checker, HR_OP_ELEMENT, hr_compute_type(tensor->dtype), statement->place,
+                                 statement->subscript_count);
+    if (!old) return NULL;
+    old->tensor = statement->tensor;
+    for (int a = 0; a < statement->subscript_count; a++)
+        old->args[a] = statement->subscripts[a];
+    return old;
+}
+
+/* Where the condition does not hold the subscripts leave the element out. */
+static bool leave_out(hr_checker *checker, hr_statement *statement, hr_expr *condition) {
+    bool plain = true;
+    for (int a = 0; a < statement->subscript_count; a++)
+        plain = plain && statement->subscripts[a]->op == HR_OP_INDEX;
+    for (int a = 0; a < statement->subscript_count; a++) {
+        hr_expr **subscript = &statement->subscripts[a];
+        if ((*subscript)->op == HR_OP_INDEX && !(plain && a == 0)) continue;
+        hr_expr *out =
+            hr_check_number(checker, (*subscript)->place, HR_I64, (double)HR_LEFT_OUT, HR_LEFT_OUT);
+        *subscript = choose(checker, condition, *subscript, out);
+        if (!*subscript) return false;
+    }
+    return true;
+}
+
+/* A value that is stored only where the condition holds. */
+static bool check_condition(hr_checker *checker, const hr_syntax *syntax, hr_statement *statement) {
+    const hr_tensor *tensor = &checker->function->tensors[statement->tensor];
+    const bool whole = statement->store == HR_STORE_WHOLE;
+    if (whole && tensor->role != HR_ROLE_INOUT) {
+        hr_messages_add(
+            checker->messages, syntax->place,
+            "where this condition does not hold %s would have no value, since only an inout keeps "
+            "what it held; write where(condition, a, b)",
+            hr_text_shown(tensor->name, strlen(tensor->name)).text);
+        return false;
+    }
+    hr_expr *condition = hr_check_expression(checker, syntax);
+    if (!condition) return false;
+    if (condition->type != HR_BOOL) {
+        hr_messages_add(checker->messages, syntax->place,
+                        "behind if stands a condition, and this is a number; write x != 0");
+        return false;
+    }
+    const hr_place place = condition->place;
+    hr_expr *other =
+        whole ? old_element(checker, statement)
+              : hr_check_number(checker, place, statement->value->type == HR_BOOL ? HR_BOOL : HR_I64, 0, 0);
+    statement->value = choose(checker, condition, statement->value, other);
+    const bool everywhere = whole || (statement->store == HR_STORE_ADD && may_read_own(statement, tensor));
+    return statement->value && (everywhere || leave_out(checker, statement, condition));
+}
+
+static bool reads_itself(hr_checker *checker, const hr_statement *statement) {
+    const hr_tensor *tensor = &checker->function->tensors[statement->tensor];
+    for (int a = 0; a < statement->subscript_count; a++) {
+        if (!hr_expr_reads(statement->subscripts[a], statement->tensor)) continue;
+        hr_messages_add(checker->messages, statement->subscripts[a]->place,
+                        "the statement that assigns the inout %s may read only the element that it assigns; "
+                        "read the others into a local before it",
+                        hr_text_shown(tensor->name, strlen(tensor->name)).text);
+        return true;
+    }
+    return false;
 }
 
 static bool check_sides(hr_checker *checker, const hr_statement_syntax *syntax, hr_statement *statement) {
     left_side left = {.statement = statement, .opened = checker->live_count, .good = true};
     hr_tensor *tensor = &checker->function->tensors[statement->tensor];
+    statement->store = store_of(checker, syntax, tensor);
     check_left(checker, syntax, &left);
+    if (left.good && statement->store == HR_STORE_PLACE) left.good = !reads_itself(checker, statement);
     if (left.good) {
         checker->target = statement->tensor;
         checker->own = may_read_own(statement, tensor) ? statement : NULL;
         statement->value = hr_check_expression(checker, syntax->right);
+        if (statement->value) statement->value = without_own_rounding(statement, tensor);
+        left.good = statement->value != NULL;
+        if (left.good && syntax->condition)
+            left.good = check_condition(checker, syntax->condition, statement);
         checker->target = -1;
         checker->own = NULL;
-        if (statement->value) statement->value = without_own_rounding(statement, tensor);
-        left.good = statement->value && domain_has_extents(checker, statement);
+        left.good = left.good && domain_has_extents(checker, statement);
     }
     hr_check_close_indices(checker, checker->live_count - left.opened);
     if (left.good && tensor->role == HR_ROLE_LOCAL) shape_local(checker, statement, tensor);
@@ -316,7 +416,7 @@ static void check_statement(hr_checker *checker, const hr_statement_syntax *synt
     int id = symbol->tensor;
     if (id < 0) return; /* its name was no good */
     hr_statement *statement = &checker->function->statements[checker->function->statement_count];
-    *statement = (hr_statement){.tensor = id, .accumulate = syntax->accumulate, .place = syntax->left->place};
+    *statement = (hr_statement){.tensor = id, .place = syntax->left->place};
     bool good =
         may_be_assigned(checker, syntax, id) && syntax->right && check_sides(checker, syntax, statement);
     hr_tensor_state *state = &checker->tensors[id];

@@ -244,7 +244,7 @@ static const char *statement_mend(const char *word) {
     return "a statement is written y[m, n] = x[m, n] + 1";
 }
 
-/* statement = element ( "=" | "+=" ) expression */
+/* statement = element ( "=" | "+=" ) expression [ "if" expression ] */
 static bool statement(hr_parser *p, hr_statement_syntax *new) {
     hr_syntax *left = element(p);
     if (!left) return false;
@@ -256,6 +256,11 @@ static bool statement(hr_parser *p, hr_statement_syntax *new) {
     }
     new->right = hr_parse_expression(p, HR_LEVEL_OR);
     if (!new->right) return false;
+    if (!p->token.line_start && hr_parse_at_word(p, "if")) {
+        hr_parse_advance(p);
+        new->condition = hr_parse_expression(p, HR_LEVEL_OR);
+        if (!new->condition) return false;
+    }
     if (hr_parse_at(p, HR_TOKEN_RIGHT_BRACE) || p->token.line_start) return true;
     hr_parse_unexpected(p, "an operator or the end of the line",
                         "each statement stands on a line of its own");

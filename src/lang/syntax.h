@@ -58,7 +58,8 @@ typedef struct hr_constraint_syntax {
 typedef struct hr_statement_syntax {
     hr_syntax *left; /* NAME or ELEMENT; NULL = unreadable */
     bool accumulate;
-    hr_syntax *right; /* NULL = unreadable */
+    hr_syntax *right;     /* NULL = unreadable */
+    hr_syntax *condition; /* behind `if`; NULL = there is none */
     struct hr_statement_syntax *next;
 } hr_statement_syntax;
 

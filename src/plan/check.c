@@ -95,7 +95,7 @@ static hr_status check_step(checker *c, const hr_step *step) {
     bool declared = statement->tensor < hr_function_arguments(c->plan->source);
     if ((declared || c->plan->storage[statement->tensor] != statement->tensor) && !step->stored)
         return hr_fail(HR_INTERNAL, "%.40s is never stored", name_of(c, statement->tensor));
-    if (statement->accumulate) return count_whole(c, statement->tensor);
+    if (statement->store != HR_STORE_WHOLE) return count_whole(c, statement->tensor);
     return check_axes(c, step, statement->tensor);
 }
 

@@ -84,7 +84,8 @@ static bool multiplies(const hr_expr *value, bool bytes) {
 bool hr_contract_match(hr_graph *graph, const hr_statement *statement, bool bytes, hr_contract *out) {
     hr_expr *value = statement->value;
     *out = (hr_contract){.product = statement->tensor};
-    if (value->op != HR_OP_REDUCE_SUM || statement->accumulate || statement->domain_count < 2) return false;
+    if (value->op != HR_OP_REDUCE_SUM || statement->store != HR_STORE_WHOLE || statement->domain_count < 2)
+        return false;
     hr_expr *body = value->args[0];
     factor_list list = {0};
     if (!multiplies(value, bytes) || !collect_factors(&list, body, body->type)) return false;

@@ -44,7 +44,7 @@ static hr_statement *made_by(hr_function *function, const hr_expr *element) {
     if (element->op != HR_OP_ELEMENT) return NULL;
     for (int s = 0; s < function->statement_count; s++) {
         hr_statement *statement = &function->statements[s];
-        if (statement->tensor != element->tensor || statement->accumulate) continue;
+        if (statement->tensor != element->tensor || statement->store != HR_STORE_WHOLE) continue;
         if (statement->domain_count != element->arg_count) return NULL;
         for (int i = 0; i < statement->domain_count; i++)
             if (element->args[i]->op != HR_OP_INDEX || element->args[i]->index != statement->domain[i])

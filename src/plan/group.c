@@ -160,7 +160,7 @@ static bool overwrite_fits(grouper *g, const attempt *a, const hr_statement *sta
                          : walk_elements(g, other, reads_old, &tensor);
         if (!fits) return false;
     }
-    return statement->accumulate || walk_elements(g, statement, reads_only_replaced, &o);
+    return statement->store != HR_STORE_WHOLE || walk_elements(g, statement, reads_only_replaced, &o);
 }
 
 /* A value of a task that replaces what every thread of the task reads: the threads must have met in between.
@@ -208,7 +208,7 @@ static bool kind_fits(fit *f) {
     memcpy(all, a->task, (size_t)a->task_count * sizeof *all);
     memcpy(all + a->task_count, a->row, (size_t)a->row_count * sizeof *all);
     f->row_level = false;
-    if (s->accumulate) {
+    if (s->store != HR_STORE_WHOLE) {
         f->step.kind = HR_STEP_SCATTER;
         return a->step_count == 0 && same_set(s->domain, s->domain_count, all, all_count);
     }
@@ -462,7 +462,8 @@ static bool take_contract(grouper *g, attempt *a, bool unfused) {
     for (int e = first + 1; e < g->function->statement_count && a->step_count < LOOK_AHEAD && !unfused; e++) {
         const hr_statement *other = &g->function->statements[e];
         hr_step step = {0};
-        if (g->done[e] || other->accumulate || is_reduction(other) || !step_fits(g, a, e, &step)) continue;
+        if (g->done[e] || other->store != HR_STORE_WHOLE || is_reduction(other) || !step_fits(g, a, e, &step))
+            continue;
         if (step.kind != HR_STEP_ELEMENT) continue;
         g->here[other->tensor].step = a->step_count;
         a->steps[a->step_count++] = step;
@@ -524,7 +525,7 @@ static hr_status mark_materialised(grouper *g) {
         const hr_statement *statement = &g->function->statements[s];
         reading r = {g, stage_of, stage_of[s]};
         walk_elements(g, statement, note_reading, &r);
-        if (statement->accumulate && g->graph->storage[statement->tensor] == statement->tensor)
+        if (statement->store != HR_STORE_WHOLE && g->graph->storage[statement->tensor] == statement->tensor)
             plan->materialised[statement->tensor] = true;
     }
     for (int i = 0; i < plan->stage_count; i++)

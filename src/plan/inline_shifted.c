@@ -43,7 +43,7 @@ static bool is_cheap(const inlining *s, const hr_statement *statement) {
     const int tensor = statement->tensor;
     bool local =
         s->graph->function->tensors[tensor].role == HR_ROLE_LOCAL && s->graph->storage[tensor] == tensor;
-    return local && !(s->elsewhere && s->elsewhere[tensor]) && !statement->accumulate &&
+    return local && !(s->elsewhere && s->elsewhere[tensor]) && statement->store == HR_STORE_WHOLE &&
            !hr_op_is_reduction(statement->value->op) && cost(s, statement->value) <= NODES_MOST;
 }
 

@@ -393,11 +393,12 @@ static int written_tensor(normaliser *n, const hr_statement *statement) {
 static void add_scatter(normaliser *n, const hr_statement *from, int tensor, hr_expr *const *subscripts,
                         hr_expr *value) {
     hr_graph *graph = n->graph;
-    value = hr_graph_convert(
-        graph, wider(value->type, hr_compute_type(graph->function->tensors[tensor].dtype)), value);
+    if (from->store == HR_STORE_ADD)
+        value = hr_graph_convert(
+            graph, wider(value->type, hr_compute_type(graph->function->tensors[tensor].dtype)), value);
     hr_statement *statement =
         hr_graph_add_statement(graph, tensor, from->domain_count, from->domain, value, from->place);
-    statement->accumulate = true;
+    statement->store = from->store;
     statement->subscript_count = from->subscript_count;
     statement->subscripts =
         hr_arena_alloc(graph->arena, (size_t)(from->subscript_count + 1) * sizeof *subscripts);
@@ -437,8 +438,9 @@ static void normalise_scatter(normaliser *n, const hr_statement *statement) {
     int target = written_tensor(n, statement);
     const hr_tensor *tensor = &graph->function->tensors[statement->tensor];
     bool inout = tensor->role == HR_ROLE_INOUT;
-    if (accumulates_in_place(tensor->dtype) &&
-        wider(value->type, hr_compute_type(tensor->dtype)) == tensor->dtype) {
+    if (statement->store == HR_STORE_PLACE ||
+        (accumulates_in_place(tensor->dtype) &&
+         wider(value->type, hr_compute_type(tensor->dtype)) == tensor->dtype)) {
         add_scatter(n, statement, target, subscripts, value);
     } else { /* many small addends: gather them in a wide local first */
         hr_dtype wide = hr_compute_type(tensor->dtype) == HR_F32 ? HR_F32 : HR_I64;
@@ -455,12 +457,13 @@ static void normalise_statement(normaliser *n, const hr_statement *statement) {
     n->scope_count = 0;
     for (int i = 0; i < statement->domain_count; i++)
         n->scope[n->scope_count++] = statement->domain[i];
-    if (statement->accumulate && !is_plain_left_side(statement)) {
+    if (statement->store == HR_STORE_PLACE ||
+        (statement->store == HR_STORE_ADD && !is_plain_left_side(statement))) {
         normalise_scatter(n, statement);
         return;
     }
     const hr_expr *value = statement->value;
-    hr_expr *copy = hr_op_is_reduction(value->op) && !statement->accumulate
+    hr_expr *copy = hr_op_is_reduction(value->op) && statement->store == HR_STORE_WHOLE
                         ? rewrite_reduction(n, value, NULL, true)
                         : rewrite(n, value, NULL);
     bool inout = n->source->tensors[statement->tensor].role == HR_ROLE_INOUT;
@@ -470,7 +473,7 @@ static void normalise_statement(normaliser *n, const hr_statement *statement) {
         order[i] = statement->subscripts[i]->index;
         subscripts[i] = hr_graph_index_value(graph, order[i]);
     }
-    if (statement->accumulate && inout) {
+    if (statement->store != HR_STORE_WHOLE && inout) {
         hr_expr *before = hr_graph_element(graph, statement->tensor, statement->subscript_count, subscripts);
         hr_dtype type = wider(before->type, copy->type);
         copy = hr_graph_binary(graph, HR_OP_ADD, type, hr_graph_convert(graph, type, before),

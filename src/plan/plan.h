@@ -37,7 +37,7 @@ typedef enum hr_step_kind {
     HR_STEP_REDUCE_COLUMN, /* reduction over the task indices, one accumulator an element of a row */
     HR_STEP_REDUCE_ALL, /* reduction over task indices of a row-level or element-level value, one accumulator
                          */
-    HR_STEP_SCATTER,    /* += with data-dependent or repeated subscripts */
+    HR_STEP_SCATTER,    /* into places that depend on data or are named repeatedly */
 } hr_step_kind;
 
 /* How a sum of (f - about)^2 follows from sums that an earlier pass can make beside each other: that of f,
@@ -73,7 +73,7 @@ typedef struct hr_step {
     bool estimated;  /* CPU: taken from the first lanes of the row, and again from all of them where a sum of
                         the pass shows that it was too small: see plan/estimate.c */
     bool settles;    /* such a sum */
-    hr_expr *target; /* HR_STEP_SCATTER: the element that is added into */
+    hr_expr *target; /* HR_STEP_SCATTER: the element that is written */
     /* HR_STEP_REDUCE_ROW: its own pass is skipped where this suffices; else NULL */
     const hr_variance_sums *variance;
 } hr_step;

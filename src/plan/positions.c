@@ -12,7 +12,8 @@ enum { POSITIONS_MOST = 1 << 24, COLUMNS_LEAST = 8 };
 
 static bool lies_across(const hr_function *function, const hr_statement *s) {
     const hr_expr *value = s->value, *body = value->args[0];
-    if (!hr_op_finds_position(value->op) || s->accumulate || value->bound_count != 1) return false;
+    if (!hr_op_finds_position(value->op) || s->store != HR_STORE_WHOLE || value->bound_count != 1)
+        return false;
     if (body->op != HR_OP_ELEMENT || body->type != HR_F32 || hr_element_is_checked(function, body))
         return false;
     int rank = function->tensors[body->tensor].rank;

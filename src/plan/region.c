@@ -164,7 +164,7 @@ static bool is_own(const attend *a, const hr_step *step) {
     const hr_role role = a->function->tensors[made->tensor].role;
     for (int other = 0; other < a->function->tensor_count; other++)
         if (other != made->tensor && a->plan->storage[other] == a->plan->storage[made->tensor]) return false;
-    return (role == HR_ROLE_LOCAL || role == HR_ROLE_RESULT) && !made->accumulate &&
+    return (role == HR_ROLE_LOCAL || role == HR_ROLE_RESULT) && made->store == HR_STORE_WHOLE &&
            !a->before[made->tensor] && has_all_row_indices(a, made);
 }
 

@@ -123,7 +123,8 @@ static bool reads_common(const unifier *u, int a, int b) {
 }
 
 static bool same_shape(const hr_function *function, const hr_statement *a, const hr_statement *b) {
-    if (a->domain_count != b->domain_count || a->accumulate || b->accumulate) return false;
+    if (a->domain_count != b->domain_count || a->store != HR_STORE_WHOLE || b->store != HR_STORE_WHOLE)
+        return false;
     for (int i = 0; i < a->domain_count; i++)
         if (function->indices[a->domain[i]].extent != function->indices[b->domain[i]].extent) return false;
     return true;

@@ -54,7 +54,7 @@ static hr_status set_values(valuing *s, hr_stage *stage) {
         else if (hr_op_is_reduction(value->op))
             value = value->args[0];
         step->value = replace(s, stage, value);
-        if (statement->accumulate)
+        if (statement->store != HR_STORE_WHOLE)
             step->target = hr_graph_element(s->graph, statement->tensor, statement->subscript_count,
                                             statement->subscripts);
     }

@@ -99,7 +99,7 @@ static void rewrite_statements(rewriting *w, hr_function *out) {
     for (int i = 0; i < out->statement_count && !w->full; ++i) {
         hr_statement *statement = &out->statements[i];
         hr_tensor *tensor = &out->tensors[statement->tensor];
-        if (statement->accumulate) continue;
+        if (statement->store != HR_STORE_WHOLE) continue;
         hr_expr *value = rewritten(w, statement->value);
         w->any = w->any || value != statement->value;
         if (is_number(statement->value->type) && hr_dtype_is_float(value->type) &&

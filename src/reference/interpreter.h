@@ -80,16 +80,16 @@ typedef struct hr_fold {
     hr_sum *sum; /* NULL until it adds up for the first time */
 } hr_fold;
 
-/* Which points of a += hit an element: see interpreter_scatter.c. */
+/* Which points of a statement that writes places hit an element: see interpreter_scatter.c. */
 typedef struct hr_scatter hr_scatter;
 
 typedef struct hr_rule {
     const hr_statement *statement;
     int number; /* of the statement */
     hr_code value;
-    hr_code *subscripts; /* += only: one an axis */
+    hr_code *subscripts; /* of one that writes places: one an axis */
     hr_sum_order order;  /* += only */
-    hr_scatter *scatter; /* += only */
+    hr_scatter *scatter; /* the same */
 } hr_rule;
 
 /* A request that must be met before a deeper one can be: the indices of a rule's statement. */
@@ -192,7 +192,7 @@ void hr_sum_destroy(hr_sum *sum);
 
 /* ---- interpreter_scatter.c ---- */
 
-/* The element of the statement's tensor after the +=. */
+/* The element of the statement's tensor after a statement that writes places. */
 hr_status hr_scatter_value(hr_reference *reference, hr_rule *rule, const int64_t *subscripts, hr_known *out);
 /* The element will be asked for: where points are many, all such are found together. */
 hr_status hr_scatter_expect(hr_reference *reference, hr_rule *rule, const int64_t *subscripts);

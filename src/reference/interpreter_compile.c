@@ -392,7 +392,7 @@ static hr_status build_rule(builder *b, int number) {
     b->own_all = true;
     const own_indices own = {rule->statement->domain_count, rule->statement->domain};
     HR_TRY(build(b, rule->statement->value, WANT_AS_IS, own, &rule->value));
-    if (!rule->statement->accumulate) return HR_OK;
+    if (rule->statement->store == HR_STORE_WHOLE) return HR_OK;
     size_t axes = (size_t)rule->statement->subscript_count;
     HR_TRY(reserve(b->reference, axes * sizeof *rule->subscripts, (void **)&rule->subscripts));
     for (size_t i = 0; i < axes; ++i) {
@@ -419,7 +419,7 @@ static hr_status build_fold(builder *b, int number) {
 /* ---- lanes ---- */
 
 static int subscript_codes(const hr_rule *rule) {
-    return rule->statement->accumulate ? rule->statement->subscript_count : 0;
+    return rule->statement->store != HR_STORE_WHOLE ? rule->statement->subscript_count : 0;
 }
 
 static size_t array_count(const hr_reference *reference) {

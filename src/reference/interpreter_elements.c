@@ -241,7 +241,7 @@ static hr_status read_known(hr_reference *reference, const access *at, hr_rule *
     const hr_statement *statement = rule->statement;
     const hr_tensor *tensor = &reference->function->tensors[statement->tensor];
     hr_dtype type = statement->value->type;
-    if (statement->accumulate) {
+    if (statement->store != HR_STORE_WHOLE) {
         int64_t subscripts[HR_RANK_MAX];
         for (int k = 0; k < at->rank; ++k)
             subscripts[k] = hr_lanes_whole_at(subscript(at, k), lane);
@@ -305,7 +305,8 @@ static hr_status read_rule(hr_reference *reference, const access *at, hr_lanes *
     hr_rule *rule = &reference->rules[at->made->target];
     const hr_statement *statement = rule->statement;
     const hr_tensor *tensor = &reference->function->tensors[statement->tensor];
-    if (at->n == 1 || rule->value.heavy || statement->accumulate) return read_each(reference, at, rule, out);
+    if (at->n == 1 || rule->value.heavy || statement->store != HR_STORE_WHOLE)
+        return read_each(reference, at, rule, out);
     if (!pass_subscripts(reference, at, rule)) {
         for (int i = 0; i < at->n; ++i)
             hr_element_set(out, at->made->whole, i, (hr_element){0});

@@ -1,4 +1,5 @@
-/* += : the value of an element is what it held plus the sum over all points of the domain that hit it.
+/* += : the value of an element is what it held plus the sum over all points of the domain that hit it. An
+ * element of a statement that assigns places is the value of the one point that hits it, or what it held.
  *
  * Which points hit is found once a statement: every point's target is computed, checked and chained to the
  * others of its bucket. Of many points such chains would take more memory than the arrays: there the elements
@@ -8,7 +9,9 @@
  * the domain is walked.
  */
 #include "base/dtype.h"
+#include "base/text.h"
 #include "reference/interpreter.h"
+#include "reference/interpreter_values.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -17,6 +20,7 @@
 enum {
     SCATTER_DEPTH_MAX = 256,
     CHAINED_MOST = 1 << 19, /* points */
+    NOWHERE = -1,           /* the key of a point that is left out */
     EXPECTED_BINS = 64      /* see interpreter_sum.c: of each of many sums */
 };
 
@@ -26,6 +30,8 @@ typedef struct tally {
     uint64_t whole;
     bool doubt;
     int32_t fault;
+    int64_t hits;      /* of a statement that assigns places */
+    hr_element placed; /* what the point that hits gives */
 } tally;
 
 /* An element that is expected, or was asked for, where points are not chained. */
@@ -135,9 +141,14 @@ static hr_status add_axis(hr_reference *reference, const hr_rule *rule, int axis
     HR_TRY(hr_code_run(reference, code, count, true));
     const hr_lanes *subscript = hr_code_result(code);
     for (int i = 0; i < count; ++i) {
+        if (keys[i] < 0) continue;
         int32_t fault = subscript->faulty ? subscript->fault[subscript->form == HR_FORM_UNIFORM ? 0 : i] : 0;
         if (fault) return hr_fault_fail(reference, &reference->faults[fault]);
         int64_t value = hr_lanes_whole_at(subscript, i);
+        if (value == HR_LEFT_OUT && hr_subscript_leaves_out(rule->statement->subscripts[axis])) {
+            keys[i] = NOWHERE;
+            continue;
+        }
         if (value < 0 || value >= extent) {
             hr_fault_record record = {.tensor = rule->statement->tensor,
                                       .axis = axis,
@@ -163,12 +174,49 @@ static hr_status find_keys(hr_reference *reference, const hr_rule *rule, const h
     return HR_OK;
 }
 
+/* "[3, :, 5]": an axis whose subscript is an index of its own is all of it. */
+static hr_status fail_twice(const hr_reference *reference, const hr_rule *rule, const hr_scatter *scatter,
+                            int64_t key) {
+    const hr_statement *statement = rule->statement;
+    int64_t subscripts[HR_RANK_MAX];
+    hr_text place = {0};
+    for (int k = statement->subscript_count - 1; k >= 0; --k) {
+        if (scatter->direct[k] >= 0) continue;
+        const int64_t extent = reference->shapes[statement->tensor][k];
+        subscripts[k] = key % extent;
+        key /= extent;
+    }
+    for (int k = 0; k < statement->subscript_count; ++k)
+        if (scatter->direct[k] >= 0)
+            hr_text_format(&place, "%s:", k ? ", " : "");
+        else
+            hr_text_format(&place, "%s%lld", k ? ", " : "", (long long)subscripts[k]);
+    hr_status status = hr_fail(HR_BAD_INPUT,
+                               "line %d: two elements write the place [%s] of %s, and which of them stays is "
+                               "not defined; write each "
+                               "place once, or leave all but one out with a condition",
+                               statement->place.line, hr_text_data(&place),
+                               reference->function->tensors[statement->tensor].name);
+    hr_text_clear(&place);
+    return status;
+}
+
+static bool is_chained(const hr_scatter *scatter, int64_t key) {
+    for (int64_t point = scatter->heads[bucket_of(scatter, key)]; point >= 0; point = scatter->next[point])
+        if (scatter->keys[point] == key) return true;
+    return false;
+}
+
 static hr_status chain(hr_reference *reference, const hr_rule *rule, hr_scatter *scatter) {
     int count;
     for (int64_t start = 0; start < scatter->points; start += count) {
         HR_TRY(find_keys(reference, rule, scatter, start, scatter->keys + start, &count));
         for (int64_t point = start; point < start + count; ++point) {
-            int64_t *head = &scatter->heads[bucket_of(scatter, scatter->keys[point])];
+            const int64_t key = scatter->keys[point];
+            if (key == NOWHERE) continue;
+            if (rule->statement->store == HR_STORE_PLACE && is_chained(scatter, key))
+                return fail_twice(reference, rule, scatter, key);
+            int64_t *head = &scatter->heads[bucket_of(scatter, key)];
             scatter->next[point] = *head;
             *head = point;
         }
@@ -190,7 +238,7 @@ static hr_status build(hr_reference *reference, const hr_rule *rule, hr_scatter 
     scatter->next = calloc(points + 1, sizeof *scatter->next);
     scatter->heads = malloc((size_t)scatter->buckets * sizeof *scatter->heads);
     if (!scatter->keys || !scatter->next || !scatter->heads)
-        return hr_fail(HR_OUT_OF_MEMORY, "not enough memory to find what the %lld points of line %d add to",
+        return hr_fail(HR_OUT_OF_MEMORY, "not enough memory to find what the %lld points of line %d write",
                        (long long)scatter->points, rule->statement->place.line);
     memset(scatter->heads, 0xff, (size_t)scatter->buckets * sizeof *scatter->heads);
     return chain(reference, rule, scatter);
@@ -255,8 +303,17 @@ static int64_t key_of(const hr_reference *reference, const hr_rule *rule, const 
 }
 
 /* The points in the lanes of the indices add to the element. */
-static hr_status tally_points(hr_reference *reference, hr_rule *rule, int count, tally *t) {
+static hr_status tally_points(hr_reference *reference, hr_rule *rule, int count, const int64_t *subscripts,
+                              tally *t) {
     HR_TRY(hr_code_run(reference, &rule->value, count, true));
+    if (rule->statement->store == HR_STORE_PLACE) {
+        const hr_lanes *lanes = hr_code_result(&rule->value);
+        t->hits += count;
+        t->placed = hr_element_at(lanes, !hr_dtype_is_float(rule->statement->value->type), 0);
+        t->fault = lanes->faulty ? lanes->fault[0] : 0;
+        return t->hits > 1 ? fail_twice(reference, rule, rule->scatter, key_of(reference, rule, subscripts))
+                           : HR_OK;
+    }
     tally_lanes(t, hr_code_result(&rule->value), !hr_dtype_is_float(rule->statement->value->type), count);
     return HR_OK;
 }
@@ -270,14 +327,32 @@ static hr_status tally_hits(hr_reference *reference, hr_rule *rule, const int64_
         if (!set_direct(reference, rule, subscripts)) return HR_OK;
         for (; point >= 0 && count < reference->width; point = scatter->next[point])
             if (scatter->keys[point] == key) set_point(reference, scatter, point, count++);
-        if (count) HR_TRY(tally_points(reference, rule, count, t));
+        if (count) HR_TRY(tally_points(reference, rule, count, subscripts, t));
     }
     return HR_OK;
+}
+
+/* What the point gives, as what the tensor computes as. */
+static hr_known placed(const hr_reference *reference, const hr_rule *rule, const hr_known *old,
+                       const tally *t) {
+    const hr_tensor *tensor = &reference->function->tensors[rule->statement->tensor];
+    const hr_dtype type = rule->statement->value->type;
+    if (!t->hits) return *old;
+    const bool whole = !hr_dtype_is_float(tensor->dtype);
+    const hr_element given = whole == !hr_dtype_is_float(type)
+                                 ? t->placed
+                                 : hr_element_convert(t->placed, type, whole ? tensor->dtype : HR_F64, whole);
+    return (hr_known){.value = given.value,
+                      .bound = given.bound,
+                      .noise = given.noise,
+                      .whole = given.whole,
+                      .fault = t->fault};
 }
 
 static hr_known finish(const hr_reference *reference, const hr_rule *rule, const hr_known *old,
                        const tally *t) {
     const hr_tensor *tensor = &reference->function->tensors[rule->statement->tensor];
+    if (rule->statement->store == HR_STORE_PLACE) return placed(reference, rule, old, t);
     hr_known known = {.fault = t->fault};
     double sum = isfinite(t->sum) ? t->sum + t->error : t->sum;
     hr_sum_end(t->errors, &known.bound, &known.noise);
@@ -374,7 +449,7 @@ static hr_status expected_add(hr_reference *reference, hr_rule *rule, int64_t st
     if (!set_direct(reference, rule, one->subscripts)) return HR_OK;
     for (int i = 0; i < count; ++i)
         if (keys[i] == one->key) set_point(reference, rule->scatter, start + i, hits++);
-    return hits ? tally_points(reference, rule, hits, &one->tally) : HR_OK;
+    return hits ? tally_points(reference, rule, hits, one->subscripts, &one->tally) : HR_OK;
 }
 
 /* All that is expected and not known: in one walk. */
@@ -448,7 +523,7 @@ hr_status hr_scatter_value(hr_reference *reference, hr_rule *rule, const int64_t
         return HR_OK;
     }
     if (reference->scatter_depth >= SCATTER_DEPTH_MAX)
-        return hr_fail(HR_BAD_INPUT, "line %d: more than %d += statements build on each other",
+        return hr_fail(HR_BAD_INPUT, "line %d: more than %d statements that write places build on each other",
                        rule->statement->place.line, SCATTER_DEPTH_MAX);
     HR_TRY(scatter_of(reference, rule));
     ++reference->scatter_depth;

@@ -79,7 +79,7 @@ static hr_status bind_statements(hr_reference *reference) {
     for (int i = 0; i < function->statement_count; ++i) {
         const hr_statement *statement = &function->statements[i];
         reference->writer[statement->tensor] = i;
-        for (int k = 0; k < statement->subscript_count && !statement->accumulate; ++k)
+        for (int k = 0; k < statement->subscript_count && statement->store == HR_STORE_WHOLE; ++k)
             if (statement->subscripts[k]->op != HR_OP_INDEX)
                 return hr_fail(HR_INTERNAL, "line %d: subscript %d on the left is not an index",
                                statement->place.line, k + 1);
@@ -192,7 +192,7 @@ static hr_status ask(hr_reference *reference, int tensor, const int64_t *subscri
     }
     hr_rule *rule = &reference->rules[reference->writer[tensor]];
     const hr_statement *statement = rule->statement;
-    if (statement->accumulate) return hr_scatter_value(reference, rule, subscripts, &out->known);
+    if (statement->store != HR_STORE_WHOLE) return hr_scatter_value(reference, rule, subscripts, &out->known);
     for (int k = 0; k < statement->subscript_count; ++k)
         hr_lanes_set_whole(&reference->indices[statement->subscripts[k]->index], subscripts[k]);
     out->whole = !hr_dtype_is_float(statement->value->type);
@@ -241,7 +241,7 @@ static hr_status ask_until_met(hr_reference *reference, int tensor, const int64_
 
 hr_status hr_reference_expect(hr_reference *reference, int tensor, const int64_t *subscripts) {
     const int writer = reference->writer[tensor];
-    if (writer < 0 || !reference->function->statements[writer].accumulate) return HR_OK;
+    if (writer < 0 || reference->function->statements[writer].store == HR_STORE_WHOLE) return HR_OK;
     return hr_scatter_expect(reference, &reference->rules[writer], subscripts);
 }
 

@@ -81,7 +81,7 @@ double hr_check_ratio(hr_dtype type, hr_dtype dtype, double got, const hr_meanin
 hr_dtype hr_check_type(const hr_function *function, const hr_statement *statement) {
     hr_dtype type = statement->value->type;
     hr_dtype sum = hr_compute_type(function->tensors[statement->tensor].dtype);
-    return statement->accumulate && is_float(sum) && !is_float(type) ? sum : type;
+    return statement->store == HR_STORE_ADD && is_float(sum) && !is_float(type) ? sum : type;
 }
 
 /* ---- where to look ---- */

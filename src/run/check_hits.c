@@ -1,4 +1,5 @@
-/* Which elements a += with subscripts from data really hits. In: a statement. Out: the subscripts of one. */
+/* Which elements a statement with subscripts from data really hits. In: a statement. Out: the subscripts of
+ * one. */
 #define _GNU_SOURCE
 #include "run/check.h"
 #include "run/check_sample.h"
@@ -63,6 +64,11 @@ static bool whole_value(const looking *looking, const hr_expr *expr, const int64
         return !(expr->op == HR_OP_ADD   ? __builtin_add_overflow(left, right, out)
                  : expr->op == HR_OP_SUB ? __builtin_sub_overflow(left, right, out)
                                          : __builtin_mul_overflow(left, right, out));
+    case HR_OP_WHERE: /* of an element that is left out: as good as any other beside it */
+        return hr_subscript_leaves_out(expr) && whole_value(looking, expr->args[1], indices, depth + 1, out);
+    case HR_OP_CONVERT:
+        return expr->dtype == HR_I64 && expr->args[0]->type == HR_I32 &&
+               whole_value(looking, expr->args[0], indices, depth + 1, out);
     case HR_OP_ELEMENT:
         return element_value(looking, expr, indices, depth, out);
     default:

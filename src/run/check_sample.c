@@ -133,7 +133,7 @@ static void sample_place(const hr_samples *samples, int tensor, int64_t number, 
         hr_check_element(rank, binding->shape, number, subscripts);
         return;
     }
-    if (!(statement->accumulate && number % 4 &&
+    if (!(statement->store != HR_STORE_WHOLE && number % 4 &&
           hr_point_hit(kernel, samples->mirrors, samples->prepared->extents, statement, number, subscripts)))
         hr_check_point(rank, binding->shape, number, (uint64_t)tensor, subscripts);
     if (number >= EXTREMES_FROM && number < EXTREMES_FROM + samples->extreme_count)
@@ -152,7 +152,7 @@ static hr_status samples_expect(const hr_samples *samples) {
     int64_t subscripts[HR_RANK_MAX];
     for (int i = 0; i < samples->kernel->argument_count; i++) {
         if (!hr_kernel_writes(samples->kernel, i) ||
-            !hr_statement_of(samples->kernel->function, i)->accumulate)
+            hr_statement_of(samples->kernel->function, i)->store == HR_STORE_WHOLE)
             continue;
         const int64_t count = samples_of(samples, i);
         for (int64_t number = 0; number < count; number++) {

@@ -76,6 +76,16 @@ static inline int64_t whole(uint64_t x, uint64_t range, int64_t low) {
     return low + (int64_t)offset;
 }
 
+/* Of places that are to be written once. */
+static void fill_distinct(hr_dtype dtype, void *out, int64_t from, int64_t to, const hr_filling *filling) {
+    const uint64_t range = (uint64_t)filling->high - (uint64_t)filling->low + 1;
+    const uint64_t first = range ? filling->seed % range : 0;
+    for (int64_t i = from; i < to; i++) {
+        const uint64_t at = first + (uint64_t)i;
+        hr_dtype_store_whole(dtype, out, (size_t)i, filling->low + (int64_t)(range ? at % range : at));
+    }
+}
+
 static void fill_whole(hr_dtype dtype, void *out, int64_t from, int64_t to, const hr_filling *filling) {
     uint64_t range = (uint64_t)filling->high - (uint64_t)filling->low + 1, seed = filling->seed;
     int64_t low = filling->low;
@@ -100,7 +110,9 @@ static void fill_whole(hr_dtype dtype, void *out, int64_t from, int64_t to, cons
 
 static void fill_block(hr_dtype dtype, void *out, int64_t from, int64_t to, const hr_filling *filling,
                        const uint16_t *table) {
-    if (!hr_dtype_is_float(dtype))
+    if (!hr_dtype_is_float(dtype) && filling->distinct)
+        fill_distinct(dtype, out, from, to, filling);
+    else if (!hr_dtype_is_float(dtype))
         fill_whole(dtype, out, from, to, filling);
     else if (dtype == HR_F32)
         fill_f32(out, from, to, filling);

@@ -13,6 +13,7 @@
 #define TABLE_BYTES (65536 * sizeof(uint16_t))
 #define THREADS     256
 #define MAGNITUDE   16
+#define DISTINCT    32
 
 /* In the order of words in hr_fill_words (src/device/cuda/fill_kernels.cuh), after the pointer and a scalar.
  */
@@ -48,7 +49,7 @@ static hr_status fill(hr_kernel *kernel, hr_dtype dtype, void *data, int64_t cou
     int64_t side = 16 / (int64_t)hr_dtype_size(dtype), most = kernel->device->limits.threads * 8;
     int64_t blocks = (count + side * THREADS - 1) / (side * THREADS);
     int64_t words[WORDS] = {count, (int64_t)filling->seed, filling->low, filling->high,
-                            filling->magnitude ? MAGNITUDE : 0};
+                            (filling->magnitude ? MAGNITUDE : 0) | (filling->distinct ? DISTINCT : 0)};
     double mean = filling->mean;
     hr_launch launch = {.grid = {blocks < most ? blocks : most, 1, 1}, .threads = THREADS, .cluster = 1};
     hr_execution execution = {.pointers = &data,

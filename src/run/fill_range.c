@@ -200,6 +200,16 @@ static void expr_find(finding *finding, const hr_expr *expr) {
         positive(finding, expr->args[0]);
 }
 
+/* The arguments that say which place is written: each is to be named once. */
+static void places_find(finding *finding, const hr_expr *subscript) {
+    if (subscript->op == HR_OP_ELEMENT) {
+        if (is_argument(finding, subscript->tensor)) finding->fillings[subscript->tensor].distinct = true;
+        return;
+    }
+    for (int a = subscript->op == HR_OP_WHERE; a < subscript->arg_count; a++)
+        places_find(finding, subscript->args[a]);
+}
+
 static void ranges_begin(finding *finding) {
     for (int i = 0; i < finding->argument_count; i++) {
         hr_dtype dtype = finding->function->tensors[i].dtype;
@@ -209,7 +219,7 @@ static void ranges_begin(finding *finding) {
                                             : (interval){INT64_MIN, INT64_MAX};
         finding->fillings[i].low = range.low;
         finding->fillings[i].high = range.high;
-        finding->fillings[i].magnitude = false;
+        finding->fillings[i].magnitude = finding->fillings[i].distinct = false;
     }
 }
 
@@ -243,6 +253,8 @@ hr_status hr_fill_ranges(const hr_function *function, const int64_t *extents, in
         for (int k = 0; k < statement->subscript_count; k++)
             expr_find(&finding, statement->subscripts[k]);
         subscripts_find(&finding, &function->tensors[statement->tensor], statement->subscripts);
+        for (int k = 0; k < statement->subscript_count && statement->store == HR_STORE_PLACE; k++)
+            places_find(&finding, statement->subscripts[k]);
     }
     ranges_end(&finding);
     free(finding.seen);

@@ -26,6 +26,7 @@ typedef struct hr_filling {
     double mean;       /* floats: added to a normal number */
     bool magnitude;    /* floats: without its sign */
     int64_t low, high; /* whole numbers: uniform in [low, high] */
+    bool distinct; /* whole numbers: one after the other, round and round, from one that the seed chooses */
 } hr_filling;
 
 /* What an argument is bound to. */

@@ -29,8 +29,8 @@ bool hr_schedule_attends(const hr_plan *plan, int stage) {
 bool hr_scatter_may_be_totalled(const hr_plan *plan, const hr_stage *stage) {
     if (!hr_stage_has(stage, HR_STEP_SCATTER) || hr_cpu_walk_of(stage)->order != HR_ORDER_LYING) return false;
     const hr_statement *statement = &plan->normal->statements[stage->steps[0].statement];
-    return plan->normal->tensors[statement->tensor].dtype == HR_F32 && statement->subscript_count > 0 &&
-           hr_plan_layout(plan, statement->tensor) == HR_LAYOUT_DENSE;
+    return statement->store == HR_STORE_ADD && plan->normal->tensors[statement->tensor].dtype == HR_F32 &&
+           statement->subscript_count > 0 && hr_plan_layout(plan, statement->tensor) == HR_LAYOUT_DENSE;
 }
 
 bool hr_scatter_is_totalled(const hr_plan *plan, const hr_stage *stage, int64_t places, int64_t points) {

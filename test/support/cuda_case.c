@@ -132,7 +132,7 @@ static hr_status array_fill(const cuda_case *one, case_array *array, const hr_te
 static unsigned access_of(const case_state *state, int i) {
     const hr_tensor *tensor = &state->one->function->tensors[i];
     const hr_statement *statement = statement_of(state->one->function, i);
-    unsigned once = statement && !statement->accumulate ? CUDA_ONCE : 0;
+    unsigned once = statement && statement->store == HR_STORE_WHOLE ? CUDA_ONCE : 0;
     if (tensor->role == HR_ROLE_INPUT) return CUDA_READ | CUDA_FILLED;
     if (tensor->role == HR_ROLE_RESULT) return CUDA_READ | CUDA_WRITE | once;
     return statement ? CUDA_READ | CUDA_FILLED | CUDA_WRITE | once : CUDA_READ | CUDA_FILLED;
@@ -297,7 +297,7 @@ static hr_status check_array(case_state *state, int i, cuda_outcome *out) {
     const hr_statement *statement = statement_of(state->one->function, i);
     const case_array *array = &state->arrays[i];
     size_t size = hr_dtype_size(tensor->dtype);
-    bool whole = tensor->role == HR_ROLE_RESULT || (statement && !statement->accumulate);
+    bool whole = tensor->role == HR_ROLE_RESULT || (statement && statement->store == HR_STORE_WHOLE);
     if (tensor->role == HR_ROLE_INPUT || !statement || array->elements == 0) return HR_OK;
     for (int64_t e = 0; e < array->elements && whole; e++)
         if (!cuda_emulation_written(

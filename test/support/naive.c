@@ -9,7 +9,7 @@
 typedef struct naive {
     const hr_fixture *fixture;
     int statement;
-    int64_t steps;
+    int64_t steps, hits; /* hits: points of the statement at hand that write the element at hand */
     bool failed;
     int64_t *indices; /* one an index: its value now */
 } naive;
@@ -37,11 +37,12 @@ static double operand(const naive *n, int tensor, const int64_t *subscripts) {
     return hr_dtype_load(t->dtype, o->data, (size_t)offset);
 }
 
-/* Every point of a += is visited: the first index of the domain turns slowest. */
+/* Every point of a statement that writes places is visited: the first index of the domain turns slowest. */
 static double scattered(naive *n, const hr_statement *s, const int64_t *subscripts, int depth) {
     if (depth == s->domain_count) {
         for (int k = 0; k < s->subscript_count; ++k)
             if (eval(n, s->subscripts[k]) != (double)subscripts[k]) return 0;
+        n->hits++;
         return eval(n, s->value);
     }
     double sum = 0;
@@ -59,8 +60,12 @@ static double assigned(naive *n, int number, const int64_t *subscripts) {
     int reader = n->statement;
     double value;
     n->statement = number;
-    if (s->accumulate) {
-        value = (inout ? operand(n, s->tensor, subscripts) : 0) + scattered(n, s, subscripts, 0);
+    if (s->store != HR_STORE_WHOLE) {
+        const int64_t outer = n->hits;
+        n->hits = 0;
+        double given = scattered(n, s, subscripts, 0), old = inout ? operand(n, s->tensor, subscripts) : 0;
+        value = s->store == HR_STORE_ADD ? old + given : n->hits ? given : old;
+        n->hits = outer;
     } else {
         for (int k = 0; k < s->subscript_count; ++k)
             n->indices[s->subscripts[k]->index] = subscripts[k];

@@ -114,6 +114,27 @@ static const struct user_case {
      "1 stage: scatter",
      "add_to(t_n",
      {{1023, 512}, {-1}}},
+    /* ---- places that are given their values ---- */
+    {"kernel keep(k: bf16[T, H, D], slot: i32[T], cache: inout bf16[S, H, D]) {\n"
+     "    cache[slot[t], h, d] = k[t, h, d] if slot[t] % 3 != 0 }",
+     {4096, 8, 128, 8192},
+     "1 stage: scatter",
+     NULL,
+     {{5, 2, 64, 9}, {1, 1, 1, 1}, {33, 3, 17, 40}, {0, 2, 8, 4}}},
+    {"kernel one(k: f32[H, D], position: i32, cache: inout f32[S, H, D]) -> (y: f32[H, D]) {\n"
+     "    cache[position, h, d] = 2 * k[h, d]\n"
+     "    y[h, d] = sum[s](cache[s, h, d]) }",
+     {8, 128, 4096},
+     "2 stages: scatter, column",
+     NULL,
+     {{2, 64, 9}, {1, 1, 1}, {3, 17, 40}}},
+    {"kernel diagonal(x: f32[N], keep: bool[N], a: inout f32[N, N], b: inout i8[N]) {\n"
+     "    a[n, n] = x[n] if keep[n]\n"
+     "    b[n] = 50 * x[n] if keep[n] }",
+     {4096},
+     "2 stages: scatter, map",
+     NULL,
+     {{33}, {1}, {0}, {-1}}},
     /* ---- what is read across is read in tiles ---- */
     {"kernel turned(x: bf16[M, N]) -> (y: bf16[N, M]) { y[n, m] = x[m, n] }",
      {8192, 8192},

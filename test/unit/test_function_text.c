@@ -53,7 +53,7 @@ static bool same_tensor(const hr_tensor *a, const hr_tensor *b) {
 }
 
 static bool same_statement(const hr_statement *a, const hr_statement *b) {
-    if (a->tensor != b->tensor || a->accumulate != b->accumulate || a->domain_count != b->domain_count ||
+    if (a->tensor != b->tensor || a->store != b->store || a->domain_count != b->domain_count ||
         a->subscript_count != b->subscript_count || !same_expr(a->value, b->value))
         return false;
     for (int i = 0; i < a->domain_count; i++)
@@ -229,6 +229,12 @@ static void test_declarations(void **state) {
                "    z[j] = sum[k < M, l < 3](k * l + j)\n}\n");
     check_text("kernel scatter(at: i32[T], dy: bf16[T, C], table: inout f32[V, C])\n{\n"
                "    table[at[t], c] += dy[t, c]\n}\n");
+    check_text("kernel places(at: i32[T], x: f32[T, C], table: inout f32[V, C])\n{\n"
+               "    table[at[t], c] = x[t, c]\n}\n");
+    check_text(
+        "kernel places(at: i32[T], x: bf16[T, C], table: inout bf16[V, C], row: i64, b: inout i8[C, C])\n"
+        "{\n    table[at[t], c] = x[t, c] if at[t] >= 0 and x[t, 0] > 1.5\n"
+        "    b[row, c] += i8(x[0, c]) if c < 4\n}\n");
     check_text(
         "kernel long_head(first_parameter: bf16[Batch, Heads, Length, Width],\n"
         "              second_parameter: bf16[Batch, Heads, Length, Width])\n"

@@ -336,7 +336,7 @@ static void test_domain_of_scatter(void **state) {
         "kernel k(t: i32[T], dy: bf16[T, C], d: inout f32[V, C])\n{\n    d[t[j], c] += dy[j, c]\n}\n");
     const hr_function *f = &program->functions[0];
     const hr_statement *s = &f->statements[0];
-    assert_true(s->accumulate);
+    assert_true(s->store == HR_STORE_ADD);
     assert_int_equal(s->domain_count, 2);
     assert_string_equal(f->indices[s->domain[0]].name, "j");
     assert_string_equal(f->indices[s->domain[1]].name, "c");

@@ -7,7 +7,7 @@ struct hr_fill_words {
     unsigned char *data;
     double mean;
     long long count, seed, low, high;
-    long long way;               /* an hr_fill_way, and 16 for magnitudes */
+    long long way;               /* an hr_fill_way, and 16 for magnitudes, 32 for whole numbers that are distinct */
     const unsigned short *table; /* the bits of each level, for dtypes of one or two bytes */
     void *fault;
 };
@@ -33,6 +33,11 @@ __device__ inline long long hr_whole(unsigned long long x, unsigned long long ra
 
 template <typename T, int WAY> __device__ inline T hr_element(const hr_fill_words &words, long long i) {
     unsigned long long x = hr_mix((unsigned long long)words.seed, i);
+    if (WAY == HR_FILL_WHOLE && (words.way & 32)) {
+        unsigned long long range = (unsigned long long)words.high - (unsigned long long)words.low + 1;
+        unsigned long long at = (range ? (unsigned long long)words.seed % range : 0) + (unsigned long long)i;
+        return (T)(words.low + (long long)(range ? at % range : at));
+    }
     if (WAY == HR_FILL_WHOLE)
         return (T)hr_whole(x, (unsigned long long)words.high - (unsigned long long)words.low + 1, words.low);
     if (WAY == HR_FILL_TABLE) return (T)words.table[hr_bell(x) >> 2];

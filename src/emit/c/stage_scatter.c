@@ -1,4 +1,4 @@
-/* `+=` into places that depend on data. In: a stage. Out: text. See stage_scatter.h. */
+/* What is written into places that depend on data. In: a stage. Out: text. See stage_scatter.h. */
 #include "emit/c/stage_scatter.h"
 
 #include "base/dtype.h"
@@ -24,22 +24,30 @@ static const char *print_scatter_valid(hr_stage_printer *s, const hr_statement *
     const hr_tensor *tensor = &s->function->tensors[statement->tensor];
     const char *condition = NULL;
     for (int a = 0; a < axes; a++) {
-        if (hr_subscript_is_safe(s->function, statement->subscripts[a], tensor->shape[a]) ||
-            hr_expr_is_affine(statement->subscripts[a]))
+        const hr_expr *subscript = statement->subscripts[a];
+        const bool leaves_out = hr_subscript_leaves_out(subscript);
+        if (!leaves_out &&
+            (hr_subscript_is_safe(s->function, subscript, tensor->shape[a]) || hr_expr_is_affine(subscript)))
             continue;
         condition =
-            hr_format(p, "%s%sin_range(%s, %s, %d, fault)", condition ? condition : "",
-                      condition ? " && " : "", hr_expr_text(p, statement->subscripts[a]),
+            hr_format(p, "%s%s%s(%s, %s, %d, fault)", condition ? condition : "", condition ? " && " : "",
+                      leaves_out ? "is_place" : "in_range", hr_expr_text(p, subscript),
                       hr_emit_size(p, tensor->shape[a]), s->stage->steps[0].target->id * HR_AXES_MAX + a + 1);
     }
     return condition ? condition : "true";
 }
 
-/* What is added, as C. */
-static const char *added_value(hr_stage_printer *s, const hr_step *step) {
-    hr_dtype dtype = s->function->tensors[s->function->statements[step->statement].tensor].dtype;
+/* What is added, as C, or what is stored in the place. */
+static const char *written_value(hr_stage_printer *s, const hr_step *step) {
+    const hr_statement *statement = &s->function->statements[step->statement];
+    hr_dtype dtype = s->function->tensors[statement->tensor].dtype;
     const char *value = hr_expr_text(s->p, step->value);
+    if (statement->store == HR_STORE_PLACE) return hr_emit_stored(s->p, value, step->value->type, dtype);
     return step->value->type == dtype ? value : hr_format(s->p, "(%s)%s", hr_c_compute(dtype), value);
+}
+
+static const char *write_operator(const hr_statement *statement) {
+    return statement->store == HR_STORE_PLACE ? "=" : "+=";
 }
 
 /* What says which row a task adds to. */
@@ -67,17 +75,18 @@ static const char *row_length(hr_stage_printer *s, const hr_statement *statement
     return hr_emit_size(s->p, s->function->tensors[statement->tensor].shape[statement->subscript_count - 1]);
 }
 
-/* Adds the lanes from `first` to `last` to the row of `table` at `place`. */
-static void print_row_adds(hr_stage_printer *s, const hr_step *step, const char *table, const char *first,
-                           const char *last) {
+/* Adds the lanes from `first` to `last` to the row of `table` at `place`, or stores them there. */
+static void print_row_writes(hr_stage_printer *s, const hr_step *step, const char *table, const char *first,
+                             const char *last) {
     hr_printer *p = s->p;
     hr_print(p, "#pragma omp simd");
     hr_print(p, "for (int64_t i = %s; i < %s; i++) {", first, last);
     p->indent++;
     hr_printer_forget(p, HR_AT_LANE);
     hr_expr_count_uses(p, step->value);
-    const char *value = added_value(s, step);
-    hr_print(p, "%s[place + i] += %s;", table, value);
+    const char *value = written_value(s, step);
+    hr_print(p, "%s[place + i] %s %s;", table, write_operator(&s->function->statements[step->statement]),
+             value);
     p->indent--;
     hr_print(p, "}");
 }
@@ -130,7 +139,8 @@ static void print_row_scatter(hr_stage_printer *s, const hr_step *step, const hr
     print_subscripts(s, statement);
     print_check(s, statement);
     hr_print(p, "const int64_t place = %s;", row_place(s, statement));
-    hr_print(p, "if (%s != thread) continue;", owner_of(s, statement, true, "place"));
+    if (statement->store == HR_STORE_ADD)
+        hr_print(p, "if (%s != thread) continue;", owner_of(s, statement, true, "place"));
     const char *lanes = hr_emit_index_size(p, p->lane);
     const bool totals = hr_scatter_may_be_totalled(s->plan, s->stage);
     for (int to_totals = totals; to_totals >= 0; to_totals--) {
@@ -138,21 +148,23 @@ static void print_row_scatter(hr_stage_printer *s, const hr_step *step, const hr
         p->indent += totals;
         hr_printer_forget(p, HR_AT_TASK); /* what the other block names is not known here */
         hr_expr_prepare(p, step->value, HR_AT_TASK);
-        print_row_adds(s, step, to_totals ? "totals" : hr_emit_tensor(p, statement->tensor), "0", lanes);
+        print_row_writes(s, step, to_totals ? "totals" : hr_emit_tensor(p, statement->tensor), "0", lanes);
         p->indent -= totals;
     }
     if (totals) hr_print(p, "}");
 }
 
-/* Over all of the row's indices; `own`: over this thread's share of them, into its own places. */
+/* Over all of the row's indices; `own`: over this thread's share of them, into its own places. Places that
+ * are assigned are the share of whoever assigns them. */
 static void print_element_scatter(hr_stage_printer *s, const hr_step *step, const hr_statement *statement,
                                   bool own) {
+    const bool shared = own || statement->store == HR_STORE_PLACE;
     hr_printer *p = s->p;
     int rank = statement->subscript_count, loops = s->stage->row_count;
     for (int i = 0; i < loops; i++) {
         const char *index = hr_emit_index(p, s->stage->row[i]),
                    *size = hr_emit_index_size(p, s->stage->row[i]);
-        if (own && i == 0 && !s->stage->task_count)
+        if (shared && i == 0 && !s->stage->task_count)
             hr_print(p, "for (int64_t %s = %s * thread / threads; %s < %s * (thread + 1) / threads; %s++) {",
                      index, size, index, size, index);
         else
@@ -163,15 +175,15 @@ static void print_element_scatter(hr_stage_printer *s, const hr_step *step, cons
     hr_print(p, "if (!(%s)) continue;", print_scatter_valid(s, statement, rank));
     hr_print(p, "const int64_t place = %s;",
              hr_emit_offset(p, statement->tensor, statement->subscripts, rank));
-    if (!own) hr_print(p, "if (%s != thread) continue;", owner_of(s, statement, false, "place"));
-    const char *value = added_value(s, step), *table = own ? "own" : hr_emit_tensor(p, statement->tensor);
+    if (!shared) hr_print(p, "if (%s != thread) continue;", owner_of(s, statement, false, "place"));
+    const char *value = written_value(s, step), *table = own ? "own" : hr_emit_tensor(p, statement->tensor);
     if (hr_scatter_may_be_totalled(s->plan, s->stage)) {
         hr_print(p, "if (totals)");
         hr_print(p, "    totals[place] += %s;", value);
         hr_print(p, "else");
         hr_print(p, "    %s[place] += %s;", table, value);
     } else {
-        hr_print(p, "%s[place] += %s;", table, value);
+        hr_print(p, "%s[place] %s %s;", table, write_operator(statement), value);
     }
     for (int i = 0; i < loops; i++) {
         p->indent--;
@@ -183,8 +195,8 @@ static void print_element_scatter(hr_stage_printer *s, const hr_step *step, cons
 
 /* Whole numbers: in which order they are added changes nothing. */
 static bool can_own(const hr_stage_printer *s, const hr_statement *statement) {
-    return s->function->tensors[statement->tensor].dtype == HR_I64 && statement->subscript_count > 0 &&
-           s->stage->task_count + s->stage->row_count > 0 &&
+    return statement->store == HR_STORE_ADD && s->function->tensors[statement->tensor].dtype == HR_I64 &&
+           statement->subscript_count > 0 && s->stage->task_count + s->stage->row_count > 0 &&
            hr_plan_layout(s->plan, statement->tensor) == HR_LAYOUT_DENSE;
 }
 
@@ -288,7 +300,7 @@ static void print_row_lanes(hr_stage_printer *s, const hr_step *step, const char
             hr_print(p, line ? "prefetch_read(%s + block + %d);" : "prefetch_read(%s + block);",
                      ahead->name[n], line / ahead->size[n]);
     hr_print(p, "const int64_t stop = %s - block < %d ? %s : block + %d;", size, BLOCK, size, BLOCK);
-    print_row_adds(s, step, table, "block", "stop");
+    print_row_writes(s, step, table, "block", "stop");
     p->indent--;
     hr_print(p, "}");
 }
@@ -353,6 +365,18 @@ static void print_ordered(hr_stage_printer *s) {
     print_chains_end(s, statement);
 }
 
+/* Each thread goes through all tasks and adds to the places that are its own; of places that are assigned it
+ * assigns those of its share of the tasks. */
+static void print_tasks(hr_stage_printer *s, const hr_statement *statement) {
+    if (statement->store == HR_STORE_PLACE && (s->stage->task_count || !s->stage->row_count)) {
+        hr_print(s->p, "const int64_t tasks = %s;", hr_stage_task_total(s));
+        hr_print(s->p, "for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; "
+                       "task++) {");
+    } else {
+        hr_print(s->p, "for (int64_t task = 0; task < %s; task++) {", hr_stage_task_total(s));
+    }
+}
+
 void hr_stage_scatter(hr_stage_printer *s) {
     hr_printer *p = s->p;
     const hr_step *step = &s->stage->steps[0];
@@ -361,13 +385,15 @@ void hr_stage_scatter(hr_stage_printer *s) {
         hr_order_added(s, row_total(s, statement), print_row_number, print_ordered);
         return;
     }
-    bool rows = is_row_scatter(s, statement), own = !rows && can_own(s, statement);
+    const bool lone =
+        statement->store == HR_STORE_PLACE && !s->stage->task_count; /* a row to be shared out */
+    bool rows = !lone && is_row_scatter(s, statement), own = !rows && can_own(s, statement);
     const bool totals = hr_scatter_may_be_totalled(s->plan, s->stage);
     if (own) print_own(s, step, statement);
     if (totals) print_totals_begin(s, statement, rows);
     p->indent += own;
     hr_printer_forget(p, HR_AT_TASK);
-    hr_print(p, "for (int64_t task = 0; task < %s; task++) {", hr_stage_task_total(s));
+    print_tasks(s, statement);
     p->indent++;
     if (rows) {
         print_row_scatter(s, step, statement);

@@ -1,4 +1,4 @@
-/* Sums into places that depend on data, on a GPU. In: a stage. Out: text.
+/* What is written into places that depend on data, on a GPU. In: a stage. Out: text.
  *
  * Where the places are few, as a histogram's, many elements meet in one, and the memory adds them one after
  * the other: each block has sums of its own in shared memory and adds those to the places at its end.
@@ -15,7 +15,8 @@
 bool hr_cuda_is_grouped_scatter(const hr_cuda_stage *s, const hr_step *step) {
     const hr_statement *statement = hr_cuda_statement(s, step);
     int last = statement->subscript_count - 1;
-    if (step->kind != HR_STEP_SCATTER || last < 0 || s->c->ends == HR_CUDA_ENDS_STRADDLED || s->c->places)
+    if (step->kind != HR_STEP_SCATTER || statement->store != HR_STORE_ADD || last < 0 ||
+        s->c->ends == HR_CUDA_ENDS_STRADDLED || s->c->places)
         return false;
     if (hr_plan_layout(s->plan, statement->tensor) != HR_LAYOUT_DENSE) return false;
     if (statement->subscripts[last]->op != HR_OP_INDEX || statement->subscripts[last]->index != s->p->lane)
@@ -33,11 +34,14 @@ static const char *scatter_condition(hr_cuda_stage *s, const hr_step *step, int 
     const char *condition = NULL;
     for (int a = 0; a < axes; a++) {
         const hr_expr *subscript = statement->subscripts[a];
-        if (hr_subscript_is_safe(s->function, subscript, tensor->shape[a]) || hr_expr_is_affine(subscript))
+        const bool leaves_out = hr_subscript_leaves_out(subscript);
+        if (!leaves_out &&
+            (hr_subscript_is_safe(s->function, subscript, tensor->shape[a]) || hr_expr_is_affine(subscript)))
             continue;
-        condition = hr_format(p, "%s%sin_range(%s, %s, %d, fault)", condition ? condition : "",
-                              condition ? " && " : "", hr_expr_text(p, subscript),
-                              hr_emit_size(p, tensor->shape[a]), step->target->id * HR_AXES_MAX + a + 1);
+        condition =
+            hr_format(p, "%s%s%s(%s, %s, %d, fault)", condition ? condition : "", condition ? " && " : "",
+                      leaves_out ? "is_place" : "in_range", hr_expr_text(p, subscript),
+                      hr_emit_size(p, tensor->shape[a]), step->target->id * HR_AXES_MAX + a + 1);
     }
     return condition;
 }
@@ -60,7 +64,10 @@ void hr_cuda_print_scatter(hr_cuda_stage *s, const hr_step *step, const char *va
     const char *added = hr_format(p, "(%s)%s", hr_cuda_scatter_type(s, step), value);
     if (condition) hr_print(p, "if (%s)", condition);
     p->indent += condition != NULL;
-    if (s->c->places)
+    if (statement->store == HR_STORE_PLACE)
+        hr_print(p, "%s[%s] = %s;", tensor, offset,
+                 hr_emit_stored(p, value, step->value->type, s->function->tensors[statement->tensor].dtype));
+    else if (s->c->places)
         hr_print(p, "add_near(few ? places : nullptr, %s, %s, %s);", tensor, offset, added);
     else
         hr_print(p, "add_to(%s + %s, %s);", tensor, offset, added);

@@ -47,6 +47,7 @@ static bool adds_rows(const hr_function *function, const hr_stage *stage, bool *
     if (!stage->step_count || stage->steps[0].kind != HR_STEP_SCATTER) return false;
     const hr_statement *statement = &function->statements[stage->steps[0].statement];
     int rank = statement->subscript_count;
+    if (statement->store != HR_STORE_ADD || hr_statement_condition(statement)) return false;
     if (stage->task_count != 1 || stage->row_count != 1 || rank < 2) return false;
     const hr_expr *last = statement->subscripts[rank - 1];
     if (last->op != HR_OP_INDEX || last->index != stage->row[0]) return false;

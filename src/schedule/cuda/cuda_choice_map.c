@@ -33,7 +33,8 @@ static int find_both(const hr_cuda_chooser *s) {
 static int few_places(const hr_cuda_chooser *s, double elements) {
     const hr_step *step = &s->stage->steps[0];
     const hr_statement *statement = &s->function->statements[step->statement];
-    if (step->kind != HR_STEP_SCATTER || hr_plan_layout(s->plan, statement->tensor) != HR_LAYOUT_DENSE)
+    if (step->kind != HR_STEP_SCATTER || statement->store != HR_STORE_ADD ||
+        hr_plan_layout(s->plan, statement->tensor) != HR_LAYOUT_DENSE)
         return 0;
     double places = hr_cuda_elements_of(s, statement->tensor);
     size_t size = hr_dtype_size(hr_compute_type(s->function->tensors[statement->tensor].dtype));

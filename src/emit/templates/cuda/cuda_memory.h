@@ -179,6 +179,11 @@ static __device__ inline bool in_range(int64_t value, int64_t extent, int64_t ac
     return (uint64_t)value < (uint64_t)extent || out_of_range(value, access, fault);
 }
 
+/* Of a subscript that leaves elements out: HR_LEFT_OUT of ir/function.h. */
+static __device__ inline bool is_place(int64_t value, int64_t extent, int64_t access, fault_record *fault) {
+    return value != -((int64_t)1 << 62) && in_range(value, extent, access, fault);
+}
+
 /* *place += value, by whichever thread comes; the order of floats, and so their last bits, is not fixed.
  * (Overloads stand in one paragraph: of two paragraphs that define a name, the first counts.) */
 static __device__ inline void add_to(float *place, float value) {
