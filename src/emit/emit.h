@@ -33,6 +33,9 @@ hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threa
 /* Where a module has several functions to launch: the launches of one execution, at most `max`; returns how
  * many through `count`, 0 where hr_entry() is all. */
 hr_status hr_emit_launches(const hr_plan *plan, const int64_t *extents, hr_launch *out, int max, int *count);
+/* Whether the source for the loader, made for the extents `made`, may be launched at these, too; hr_entry()
+ * refuses those itself that it does not hold for. */
+bool hr_emit_serves(const hr_plan *plan, const int64_t *made, const int64_t *extents);
 /* The parameters and results that those launches ask about before they start: hr_tensors_are_aligned(). */
 void hr_emit_aligned(const hr_plan *plan, hr_tensor_set *out);
 /* The most elements of a piece that a plan over lists wants; a multiple of 64. */
@@ -59,6 +62,7 @@ hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, const hr_emi
 hr_status hr_emit_cuda_loaded(const hr_plan *plan, const int64_t *extents, hr_emitted *out);
 hr_status hr_emit_cuda_launches(const hr_plan *plan, const int64_t *extents, hr_launch *out, int max,
                                 int *count);
+bool hr_emit_cuda_serves(const hr_plan *plan, const int64_t *made, const int64_t *extents);
 void hr_emit_cuda_aligned(const hr_plan *plan, hr_tensor_set *out);
 hr_status hr_emit_cuda_scratch(const hr_plan *plan, const int64_t *extents, int64_t *out);
 int64_t hr_emit_cuda_piece(const hr_plan *plan);

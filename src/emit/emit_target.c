@@ -11,6 +11,7 @@ typedef struct emit_target {
     hr_status (*loaded)(const hr_plan *plan, const int64_t *extents, hr_emitted *out);
     hr_status (*scratch)(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out);
     hr_status (*launches)(const hr_plan *plan, const int64_t *extents, hr_launch *out, int max, int *count);
+    bool (*serves)(const hr_plan *plan, const int64_t *made, const int64_t *extents);
     void (*aligned)(const hr_plan *plan, hr_tensor_set *out);
     int64_t (*piece)(const hr_plan *plan);
 } emit_target;
@@ -35,6 +36,11 @@ static hr_status c_launches(const hr_plan *plan, const int64_t *extents, hr_laun
     return HR_OK;
 }
 
+static bool c_serves(const hr_plan *plan, const int64_t *made, const int64_t *extents) {
+    (void)plan, (void)made, (void)extents;
+    return true;
+}
+
 static void c_aligned(const hr_plan *plan, hr_tensor_set *out) {
     (void)plan, (void)out;
 }
@@ -55,9 +61,9 @@ static hr_status cuda_scratch(const hr_plan *plan, const int64_t *extents, int t
 /* ---- the table ---- */
 
 static const emit_target targets[HR_TARGET_COUNT] = {
-    [HR_TARGET_CPU] = {c_source, c_loaded, hr_emit_c_scratch, c_launches, c_aligned, c_piece},
+    [HR_TARGET_CPU] = {c_source, c_loaded, hr_emit_c_scratch, c_launches, c_serves, c_aligned, c_piece},
     [HR_TARGET_CUDA] = {hr_emit_cuda, hr_emit_cuda_loaded, cuda_scratch, hr_emit_cuda_launches,
-                        hr_emit_cuda_aligned, hr_emit_cuda_piece},
+                        hr_emit_cuda_serves, hr_emit_cuda_aligned, hr_emit_cuda_piece},
 };
 
 static const emit_target *target_of(const hr_plan *plan) {
@@ -79,6 +85,10 @@ hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threa
 
 hr_status hr_emit_launches(const hr_plan *plan, const int64_t *extents, hr_launch *out, int max, int *count) {
     return target_of(plan)->launches(plan, extents, out, max, count);
+}
+
+bool hr_emit_serves(const hr_plan *plan, const int64_t *made, const int64_t *extents) {
+    return target_of(plan)->serves(plan, made, extents);
 }
 
 void hr_emit_aligned(const hr_plan *plan, hr_tensor_set *out) {

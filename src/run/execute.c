@@ -234,14 +234,12 @@ static int magnitude(int64_t extent) {
  * two they are alike. */
 static bool state_suits(const call *call, const hr_kernel *made, const hr_prepared *state,
                         const int64_t *extents) {
-    if (made->device->limits.compute || state->threads != call->kernel->threads ||
-        state->unfused != call->kernel->unfused)
-        return false;
+    if (state->threads != call->kernel->threads || state->unfused != call->kernel->unfused) return false;
     for (int e = 0; e < made->function->extent_count; e++)
         if (magnitude(state->extents[e]) != magnitude(extents[e])) return false;
     for (int i = 0; i < made->argument_count; i++)
         if (state->layouts[i] != made->bindings[i].layout) return false;
-    return true;
+    return hr_emit_serves(state->plan, state->extents, extents);
 }
 
 static hr_prepared *state_find(const call *call, const hr_instance *instance, const int64_t *extents) {
@@ -368,7 +366,7 @@ static hr_status call_run(call *call, const hr_shapes *shapes, bool *fits) {
                                     .scratch = scratch ? scratch->data : NULL,
                                     .scratch_bytes = shapes->scratch_size,
                                     .threads = shapes->threads,
-                                    .launches = state->launches,
+                                    .launches = shapes->launches ? shapes->launches : state->launches,
                                     .launch_count = state->launch_count,
                                     .aligned = &state->aligned,
                                     .count = made->argument_count,

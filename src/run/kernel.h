@@ -205,6 +205,9 @@ hr_status hr_threads_check(const hr_kernel *kernel, int threads);
 /* Threads and bytes of scratch of a launch at other extents. */
 hr_status hr_prepared_sizes(const hr_kernel *kernel, const hr_prepared *state, const int64_t *extents,
                             int *threads, int64_t *scratch);
+/* What a launch there is made of, the caller's to free; NULL where that is what the state has. */
+hr_status hr_prepared_launches(const hr_kernel *kernel, const hr_prepared *state, const int64_t *extents,
+                               hr_launch **out);
 void hr_prepared_destroy(hr_kernel *kernel, hr_prepared *prepared);
 /* Takes a state out of the kernel's list and destroys it. */
 void hr_prepared_drop(hr_kernel *kernel, hr_prepared *prepared);

@@ -129,6 +129,21 @@ hr_status hr_prepared_sizes(const hr_kernel *kernel, const hr_prepared *state, c
     return hr_emit_scratch(state->plan, extents, *threads, scratch);
 }
 
+hr_status hr_prepared_launches(const hr_kernel *kernel, const hr_prepared *state, const int64_t *extents,
+                               hr_launch **out) {
+    int count;
+    *out = NULL;
+    if (!state->launches ||
+        memcmp(extents, state->extents, (size_t)kernel->function->extent_count * sizeof *extents) == 0)
+        return HR_OK;
+    *out = calloc((size_t)state->launch_count + 1, sizeof **out);
+    if (!*out) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a kernel's launches");
+    HR_TRY(hr_emit_launches(state->plan, extents, *out, state->launch_count, &count));
+    if (count == state->launch_count) return HR_OK;
+    return hr_fail(HR_INTERNAL, "kernel %s has %d launches at other extents and %d at its own",
+                   kernel->function->name, count, state->launch_count);
+}
+
 static hr_status state_plan(const hr_kernel *kernel, hr_prepared *state, const hr_knobs *knobs) {
     hr_schedule_options options = {.unfused = state->unfused, .knobs = *knobs};
     hr_device_limits limits = kernel->device->limits;

@@ -18,6 +18,7 @@ hr_status hr_shape_cache_create(hr_shape_cache **out) {
 }
 
 static void shapes_free(hr_shapes *shapes) {
+    free(shapes->launches);
     free(shapes->words);
     free(shapes);
 }
@@ -135,6 +136,7 @@ hr_status hr_shapes_add(hr_shape_cache *cache, const hr_shape_key *key, const hr
     made->state = state;
     made->calls = 1;
     hr_status status = hr_prepared_sizes(kernel, state, extents, &made->threads, &made->scratch_size);
+    if (status == HR_OK) status = hr_prepared_launches(kernel, state, extents, &made->launches);
     if (status != HR_OK) {
         shapes_free(made);
         return status;

@@ -46,7 +46,8 @@ typedef struct hr_shapes {
     int64_t *extents;          /* of the instance's function; in one allocation with `words` */
     int threads;
     int64_t scratch_size;
-    int calls; /* that use it now */
+    hr_launch *launches; /* at these extents, where they are not the state's own; NULL = they are */
+    int calls;           /* that use it now */
 } hr_shapes;
 
 typedef struct hr_scratch_block {

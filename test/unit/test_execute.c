@@ -272,6 +272,45 @@ static hr_status counted_allocate(struct hr_device *self, size_t size, void **ou
     return counting_allocate(self, size, out);
 }
 
+/* What the program allocates; where a sanitizer has its own malloc nothing is counted. */
+static atomic_int mallocs;
+
+#if defined __GLIBC__ && !defined __SANITIZE_ADDRESS__ && !defined __SANITIZE_THREAD__
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t count, size_t size);
+
+void *malloc(size_t size) {
+    mallocs++;
+    return __libc_malloc(size);
+}
+
+void *calloc(size_t count, size_t size) {
+    mallocs++;
+    return __libc_calloc(count, size);
+}
+#endif
+
+/* A plan takes hundreds of allocations and more: a batch that changes takes what remembers its shapes, and
+ * nothing for a launch once they are known. */
+static void test_what_a_call_allocates(void **state) {
+    (void)state;
+    enum { MOST = 3 * 6 + 8 }; /* three arguments are bound for their extents */
+    hr_kernel *kernel = load(threads_text);
+    static float x[127 * 17], y[127 * 17], mean[127];
+    for (int64_t rows = 64; rows < 128; rows++) {
+        hr_array arrays[] = {ARRAY(HR_F32, x, rows, 17), ARRAY(HR_F32, y, rows, 17),
+                             ARRAY(HR_F32, mean, rows)};
+        const int before = mallocs;
+        good(hr_kernel_execute(kernel, arrays, 3, NULL));
+        const int first = mallocs;
+        good(hr_kernel_execute(kernel, arrays, 3, NULL));
+        assert_int_equal(mallocs, first);
+        if (rows > 64) assert_in_range(first - before, 0, MOST);
+    }
+    assert_int_equal(device.compiles, 1);
+    hr_kernel_destroy(kernel);
+}
+
 /* Nothing is planned, compiled, read or allocated for shapes that are known. */
 static void test_an_execution_is_only_a_launch(void **state) {
     (void)state;
@@ -411,6 +450,7 @@ int main(void) {
         TEST(test_results_left_out),
         TEST(test_many_threads),
         TEST(test_an_execution_is_only_a_launch),
+        TEST(test_what_a_call_allocates),
         TEST(test_mistakes),
         TEST(test_threads_out_of_range),
         TEST(test_shape_is_arithmetic),

@@ -14,9 +14,11 @@
 #include "run/check_guard.h"
 #include "run/kernel.h"
 
-static const char text[] = "kernel twice(x: f32[M, N]) -> (y: f32[M, N]) { y[m, n] = 2 * x[m, n] }\n"
-                           "kernel add(x: inout f32[N], s: f32) { x[n] = x[n] + s }\n"
-                           "kernel pick(table: f32[V], at: i32[N]) -> (y: f32[N]) { y[n] = table[at[n]] }\n";
+static const char text[] =
+    "kernel twice(x: f32[M, N]) -> (y: f32[M, N]) { y[m, n] = 2 * x[m, n] }\n"
+    "kernel add(x: inout f32[N], s: f32) { x[n] = x[n] + s }\n"
+    "kernel pick(table: f32[V], at: i32[N]) -> (y: f32[N]) { y[n] = table[at[n]] }\n"
+    "kernel norm(x: f32[M, N]) -> (y: f32[M, N]) { y[m, n] = x[m, n] / sum[k](x[m, k]^2) }\n";
 
 static hr_device *device;
 static hr_kernel *kernel;
@@ -71,6 +73,12 @@ static void twice_kernel(const int64_t *words) { /* x y, 2 scalars, M N, 2 + 2 s
     y[(words[4] - 1) * words[8] + (words[5] - 1) * words[9]] += (float)spoil;
 }
 
+static int64_t grid_rows; /* that `norm` was launched for */
+
+static void norm_kernel(const int64_t *words) { /* x y, 2 scalars, M N, 2 + 2 strides */
+    grid_rows = words[4];
+}
+
 static void add_kernel(const int64_t *words) { /* x -, 2 scalars, N, stride */
     float *x = (float *)(intptr_t)words[0];
     double s;
@@ -99,6 +107,8 @@ static void run_kernel(const char *name, void *words) {
         return;
     else if (strcmp(hr_kernel_name(kernel), "twice") == 0)
         twice_kernel(words);
+    else if (strcmp(hr_kernel_name(kernel), "norm") == 0)
+        norm_kernel(words);
     else if (strcmp(hr_kernel_name(kernel), "add") == 0)
         add_kernel(words);
     else
@@ -201,11 +211,43 @@ static void test_execute(void **state) {
     good(hr_device_download(device, y, to, sizeof y));
     for (int i = 0; i < 6; i++)
         assert_true(y[i] == 2 * x[i]);
-    const int64_t longer[] = {3, 2}; /* other extents have a plan of their own */
+    const int64_t longer[] = {3, 2};
     arrays[0].shape = arrays[1].shape = longer;
     good(hr_kernel_execute(kernel, arrays, 2, NULL));
     hr_device_release(device, from, sizeof x);
     hr_device_release(device, to, sizeof x);
+}
+
+/* A batch that changes is a launch of another grid: within a factor of two nothing is planned or compiled. An
+ * extent that is a number in the code is. */
+static void test_execute_at_other_extents(void **state) {
+    (void)state;
+    enum { COLUMNS = 129, ROWS = 127 };
+    static float x[ROWS * COLUMNS], y[ROWS * COLUMNS];
+    load("norm");
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        x[i] = (float)i;
+    void *from = put(x, ROWS * COLUMNS, sizeof *x), *to = put(y, ROWS * COLUMNS, sizeof *y);
+    int compiles = 0;
+    for (int64_t rows = 64; rows <= ROWS; rows++) {
+        const int64_t shape[] = {rows, COLUMNS};
+        hr_array arrays[] = {{sizeof *arrays, from, HR_F32, 2, shape, NULL},
+                             {sizeof *arrays, to, HR_F32, 2, shape, NULL}};
+        fake->launch_count = 0;
+        good(hr_kernel_execute(kernel, arrays, 2, NULL));
+        if (rows == 64) compiles = fake->compiles;
+        assert_int_equal(fake->launch_count, 1);
+        assert_true(fake->launches[0].grid[0] >= rows / 8 && fake->launches[0].grid[0] <= rows);
+        assert_int_equal(grid_rows, rows); /* as the kernel is told */
+    }
+    assert_int_equal(fake->compiles, compiles);
+    const int64_t narrow[] = {64, COLUMNS - 1};
+    hr_array arrays[] = {{sizeof *arrays, from, HR_F32, 2, narrow, NULL},
+                         {sizeof *arrays, to, HR_F32, 2, narrow, NULL}};
+    good(hr_kernel_execute(kernel, arrays, 2, NULL));
+    assert_int_equal(fake->compiles, compiles + 1);
+    hr_device_release(device, from, sizeof x);
+    hr_device_release(device, to, sizeof y);
 }
 
 static void test_execute_leaves_its_axis(void **state) {
@@ -392,6 +434,7 @@ int main(void) {
                                        TEST(test_fault),
                                        TEST(test_failures),
                                        TEST(test_execute),
+                                       TEST(test_execute_at_other_extents),
                                        TEST(test_execute_leaves_its_axis)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

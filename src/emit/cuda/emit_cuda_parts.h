@@ -67,6 +67,8 @@ int64_t hr_cuda_end_blocks(const hr_cuda_choice *choice);
 const hr_size *hr_cuda_cleared_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage);
 const hr_size *hr_cuda_total_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage,
                                   const hr_cuda_choice *choice);
+/* The most of that which its code, made for fewer, holds for. */
+int64_t hr_cuda_total_most(const hr_cuda_choice *choice);
 /* Of the scratch memory, what stages use one after the other. */
 hr_status hr_cuda_work_bytes(const hr_plan *plan, const int64_t *extents, int64_t *most);
 /* The launches of one stage, behind `work_bytes`. */

@@ -11,8 +11,6 @@
 #include <inttypes.h>
 
 enum { PORTABLE_CLUSTER = 8, STAGE_LAUNCHES = 3 /* of a product, at most */ };
-/* Positions below it are 32 bits wide in a flat stage. */
-enum { POSITIONS_NARROW = (1 << 30) - 1 };
 
 /* ---- launches with tensor maps ---- */
 
@@ -334,11 +332,8 @@ static void print_stage_condition(hr_cuda_emitter *e, int i) {
     const hr_stage *stage = &e->plan->stages[i];
     const hr_cuda_choice *c = hr_grid_of(stage);
     hr_sizes sizes = {0};
-    int64_t most = INT64_MAX;
     if (is_mapped(e, i) || stage->contract || hr_cuda_is_joined(stage)) return;
-    if (hr_cuda_is_map(c) && c->position_bits == 32) most = POSITIONS_NARROW;
-    if (!hr_cuda_is_map(c) && !c->persistent) most = c->blocks_limit * c->block_rows;
-    if (!hr_cuda_is_map(c) && c->row_bits == 32) most = HR_CUDA_FEW_ROWS;
+    const int64_t most = hr_cuda_total_most(c);
     if (most == INT64_MAX) return;
     const char *total = hr_size_text(e->p, hr_cuda_total_size(&sizes, e->plan, stage, c));
     hr_print(e->p, "if (%s > %" PRId64 ") return false;", total, most);

@@ -7,10 +7,13 @@
 #include "emit/cuda/stage_cuda_backward.h"
 #include "emit/cuda/stage_cuda_contract.h"
 #include "emit/cuda/stage_cuda_general.h"
+#include "plan/assumption.h"
 
 #include <stdio.h>
 
 enum { CLEAR_WAVES = 8 };
+/* Positions below it are 32 bits wide in a flat stage. */
+enum { POSITIONS_NARROW = (1 << 30) - 1 };
 
 /* Of the scratch memory, what stages use one after the other. */
 hr_status hr_cuda_work_bytes(const hr_plan *plan, const int64_t *extents, int64_t *most) {
@@ -253,6 +256,37 @@ hr_status hr_emit_cuda_launches(const hr_plan *plan, const int64_t *extents, hr_
         HR_TRY(add_stage_grids(plan, extents, i, &list));
     *count = list.count;
     return HR_OK;
+}
+
+/* ---- extents that the same code serves ---- */
+
+int64_t hr_cuda_total_most(const hr_cuda_choice *c) {
+    int64_t most = INT64_MAX;
+    if (hr_cuda_is_map(c) && c->position_bits == 32) most = POSITIONS_NARROW;
+    if (!hr_cuda_is_map(c) && !c->persistent) most = hr_saturate_product(c->blocks_limit, c->block_rows);
+    if (!hr_cuda_is_map(c) && c->row_bits == 32) most = HR_CUDA_FEW_ROWS;
+    return most;
+}
+
+/* How a product is cut, and what maps copy, follows from all extents. */
+static bool stage_serves(const hr_plan *plan, const hr_stage *stage, const int64_t *extents) {
+    hr_sizes sizes = {0};
+    int64_t total;
+    if (stage->contract || hr_cuda_is_joined(stage)) return false;
+    const hr_cuda_choice *c = hr_grid_of(stage);
+    return hr_size_value(hr_cuda_total_size(&sizes, plan, stage, c), plan->normal, extents, &total) ==
+               HR_OK &&
+           total <= hr_cuda_total_most(c);
+}
+
+bool hr_emit_cuda_serves(const hr_plan *plan, const int64_t *made, const int64_t *extents) {
+    for (int e = 0; e < plan->normal->extent_count; e++)
+        if (hr_cuda_is_constant(plan, e) && made[e] != extents[e]) return false;
+    for (const hr_assumption *a = plan->graph->assumptions; a; a = a->next)
+        if (!hr_assumption_holds(plan->normal, a, extents)) return false;
+    for (int i = 0; i < plan->stage_count && !plan->general; i++)
+        if (!stage_serves(plan, &plan->stages[i], extents)) return false;
+    return true;
 }
 
 void hr_emit_cuda_aligned(const hr_plan *plan, hr_tensor_set *out) {
