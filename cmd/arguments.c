@@ -63,8 +63,11 @@ int complain(const arguments *arguments, const char *format, ...) {
 }
 
 int complain_status(const arguments *arguments, hr_status status) {
-    if (terminal_interrupted()) return hr_status_exit_code(HR_CANCELLED);
     const char *sentence = hr_last_error();
+    if (terminal_interrupted()) { /* what failed for that reason is of no interest, what was kept is */
+        if (status == HR_CANCELLED) complain(arguments, "%s", sentence);
+        return hr_status_exit_code(HR_CANCELLED);
+    }
     if (strstr(sentence, ": error: ")) /* of a text: it begins with file, line and column */
         fprintf(stderr, "%s%s", sentence, sentence[strlen(sentence) - 1] == '\n' ? "" : "\n");
     else

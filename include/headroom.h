@@ -294,9 +294,10 @@ HR_API hr_status hr_kernel_launch(hr_kernel *kernel);
  * of them has threads of its own (hr_prepare_options.threads says how many). Nothing of the arrays is kept.
  *
  * What serves a set of shapes is planned and compiled at the first call with it, and kept: later calls only
- * look it up. On a CPU other extents within a factor of two (a batch that grows) are served by the same code,
- * where it is right for them; results may then differ from those of code made for them as sums in another
- * order do. hr_kernel_prepare says threads and fusion for all calls after it.
+ * look it up. Other extents within a factor of two (a batch that grows) are served by the same code, where it
+ * is right for them: on a GPU where they are no numbers in it and nothing of it is a product; results may
+ * then differ from those of code made for them as sums in another order do. hr_kernel_prepare says threads
+ * and fusion for all calls after it.
  *
  * A scalar's array has rank 0 and its value, of any dtype, at `data` in the host's memory; NULL there is what
  * hr_kernel_bind_scalar gave, else the text's default. A result whose `data` is NULL is not wanted: the

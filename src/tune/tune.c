@@ -34,6 +34,20 @@ static hr_tune_database *database_open(void) {
     return hr_cache_folder(folder, sizeof folder) == HR_OK ? hr_tune_database_open(folder) : NULL;
 }
 
+/* The next search begins anew; until then what this one found is known. */
+static hr_status keep_stopped(hr_tune_database *database, const char *key, const hr_tuned *found) {
+    char label[128];
+    hr_tuned whole;
+    if (hr_tune_database_find(database, key, HR_TUNE_QUICK, &whole))
+        return hr_fail(HR_CANCELLED, "tuning was stopped; what an earlier search found stays");
+    if (!found->tried_count || !hr_tune_database_keep(database, key, HR_TUNE_NONE, found))
+        return hr_fail(HR_CANCELLED, "tuning was stopped; nothing is kept of it");
+    hr_knobs_label(&found->best, label, sizeof label);
+    return hr_fail(HR_CANCELLED,
+                   "tuning was stopped: of the %d candidates that were timed the fastest, %s, is kept",
+                   found->tried_count, label);
+}
+
 hr_status hr_tune_search(const hr_plan *plan, const char *key, hr_tune mode, double floor_seconds,
                          const hr_trial *trial, hr_progress_fn progress, void *progress_context,
                          hr_tuned *out) {
@@ -53,6 +67,7 @@ hr_status hr_tune_search(const hr_plan *plan, const char *key, hr_tune mode, dou
     if (searching && count > 1) {
         status = hr_tune_choose(candidates, count, &budget, trial, progress, progress_context, out);
         if (status == HR_OK) hr_tune_database_keep(database, key, mode, out);
+        if (status == HR_CANCELLED) status = keep_stopped(database, key, out);
     }
 done:
     hr_tune_database_close(database);

@@ -73,7 +73,8 @@ hr_tune_budget hr_tune_budget_of(hr_tune mode);
 int hr_tune_distinct(hr_knobs *candidates, int count, int most, const hr_trial *trial);
 
 /* The search without plan and database; candidates[0] is the incumbent. `out` is filled but for `cached`.
- * HR_CANCELLED when progress says so; the error of candidate 0 when no candidate at all could be timed. */
+ * HR_CANCELLED when progress says so: what two candidates and more had come to by then is in `out`, which
+ * else is left as it was; the error of candidate 0 when no candidate at all could be timed. */
 hr_status hr_tune_choose(const hr_knobs *candidates, int count, const hr_tune_budget *budget,
                          const hr_trial *trial, hr_progress_fn progress, void *progress_context,
                          hr_tuned *out);

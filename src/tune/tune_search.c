@@ -37,6 +37,7 @@ typedef struct search {
     hr_progress_fn progress;
     void *progress_context;
     double begun, timed_seconds;
+    bool stopped;            /* by who follows the timing */
     hr_status first_failure; /* of candidate 0 */
     char first_sentence[2048];
 } search;
@@ -203,8 +204,9 @@ static hr_status time_round(search *search, int round, double *done) {
         } else {
             contender->runs = 0; /* what failed once is no choice */
         }
-        if (!told(search, "timing candidates", ++*done, total))
-            return hr_fail(HR_CANCELLED, "tuning was stopped");
+        if (told(search, "timing candidates", ++*done, total)) continue;
+        search->stopped = true;
+        return hr_fail(HR_CANCELLED, "tuning was stopped");
     }
     return HR_OK;
 }
@@ -258,6 +260,15 @@ static hr_status choose(search *search, hr_tuned *out) {
     return HR_OK;
 }
 
+/* Of what was timed until the search was stopped the fastest; of one candidate nothing is found. */
+static hr_status choose_stopped(search *search, hr_tuned *out) {
+    int timed = 0;
+    for (int i = 0; i < search->count; i++)
+        timed += search->contenders[i].runs > 0;
+    if (timed > 1) HR_TRY(choose(search, out));
+    return hr_fail(HR_CANCELLED, "tuning was stopped");
+}
+
 hr_status hr_tune_choose(const hr_knobs *candidates, int count, const hr_tune_budget *budget,
                          const hr_trial *trial, hr_progress_fn progress, void *progress_context,
                          hr_tuned *out) {
@@ -276,6 +287,7 @@ hr_status hr_tune_choose(const hr_knobs *candidates, int count, const hr_tune_bu
     hr_status status = prepare_all(&search);
     if (status == HR_OK) status = time_all(&search);
     if (status == HR_OK) status = choose(&search, out);
+    if (status == HR_CANCELLED && search.stopped) status = choose_stopped(&search, out);
     free(search.contenders);
     return status;
 }

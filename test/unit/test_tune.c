@@ -161,11 +161,19 @@ static void test_broken_candidates(void **state) {
 
 static void test_cancelled(void **state) {
     (void)state;
-    machine machine = {.cost = {1, 1, 1}, .random = 1, .cancel_after = 4};
+    machine machine = {.cost = {3, 1, 2}, .random = 1, .cancel_after = 1};
     hr_tuned tuned = {.tried_count = 77};
     assert_int_equal(choose(&machine, 3, &ample, &tuned), HR_CANCELLED);
-    assert_int_equal(tuned.tried_count, 77);
-    assert_int_equal(machine.runs, 4);
+    assert_int_equal(tuned.tried_count, 77); /* of one candidate nothing is found */
+    assert_int_equal(machine.runs, 1);
+    machine.cancel_after = 3;
+    assert_int_equal(choose(&machine, 3, &ample, &tuned), HR_CANCELLED);
+    assert_int_equal(tuned.tried_count, 2); /* one run was before the second search */
+    assert_int_equal(tuned.best.chunk, 1);
+    machine.cancel_after = 7;
+    assert_int_equal(choose(&machine, 3, &ample, &tuned), HR_CANCELLED);
+    assert_int_equal(tuned.tried_count, 3);
+    assert_int_equal(machine.runs, 7);
 }
 
 static void test_prepares_two_at_a_time_once_each(void **state) {
