@@ -15,6 +15,7 @@ enum {
     WAYS = 4,            /* accumulators of a row's pass: emit/c/stage_c.c */
     WARP = 32,           /* CUDA: at least so many lanes share a row of */
     WARP_POINTS = 1024,  /* so many elements */
+    PLACES_CHAIN = 1024, /* of a place that has no total: templates/cpu/places.h, with room for chance */
     VARIANCE_GROWTH = 8, /* a variance from sums cancels no more: f32_spread of the prelude */
 };
 
@@ -65,9 +66,10 @@ static void order_places(const hr_plan *plan, const hr_stage *stage, const int64
         hr_plan_points(plan, stage->row, stage->row_count, extents, &row) != HR_OK)
         return;
     if (hr_cpu_walk_of(stage)->order != HR_ORDER_LYING) {
-        if (places / (row > 0 ? row : 1) <= tasks) out->addends = HR_CHAIN_ADDENDS;
-    } else if (hr_scatter_is_totalled(plan, stage, places, hr_saturate_product(tasks, row))) {
-        out->addends = 1;
+        out->addends = HR_CHAIN_ADDENDS;
+    } else if (hr_scatter_may_be_totalled(plan, stage)) {
+        const bool all = hr_scatter_is_totalled(plan, stage, places, hr_saturate_product(tasks, row));
+        out->addends = all ? 1 : PLACES_CHAIN;
     }
 }
 

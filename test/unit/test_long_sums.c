@@ -192,9 +192,74 @@ static void test_places(void **state) {
          {100003, 5, 3},
          100003,
          1e-7},
+        /* more places than have totals */
+        {"kernel k(at: i32[T], x: f32[T]) -> (y: f32[V])\n{\n    y[at[t]] += x[t]\n}\n",
+         "y",
+         {"T", "V"},
+         {1000003, 2000003},
+         1000003,
+         1e-7},
+        {"kernel k(at: i32[T], x: f32[T, C]) -> (y: f32[V, C])\n{\n    y[at[t], c] += x[t, c]\n}\n",
+         "y",
+         {"T", "C", "V"},
+         {100003, 5, 200003},
+         100003,
+         1e-7},
     };
     check_value(&cases[0], 1, 20000004, 0); /* the float next to it */
     check_cases(cases + 1, sizeof cases / sizeof *cases - 1);
+}
+
+static uint64_t chance;
+
+static double uniform(void) {
+    chance = chance * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (double)(chance >> 11) * 0x1p-53;
+}
+
+enum { CROWD = 6 };
+
+/* Half of all additions go to a few neighbours in turn, the others anywhere in a table that has more places
+ * than additions: the few come out right, and so does what nobody but chance adds to. */
+static void check_crowd(const char *text, int64_t additions, int64_t rows, int64_t width, double error) {
+    hr_kernel *kernel;
+    hr_array at = {.size = sizeof at}, y = {.size = sizeof y};
+    good(hr_kernel_load(device, "sums.hr", text, strlen(text), NULL, &kernel));
+    good(hr_kernel_bind_extent(kernel, "T", additions));
+    good(hr_kernel_bind_extent(kernel, "V", rows));
+    if (width > 1) good(hr_kernel_bind_extent(kernel, "C", width));
+    good(hr_kernel_fill(kernel, 1));
+    fill(kernel, "x", 1 + 0x1p-12f);
+    good(hr_kernel_array(kernel, "at", &at));
+    int32_t *count = calloc((size_t)rows, sizeof *count);
+    assert_non_null(count);
+    for (int64_t t = 0; t < additions; t++) {
+        const int32_t row = t % 2 ? (int32_t)(5 + t / 2 % CROWD) : (int32_t)(uniform() * (double)rows);
+        ((int32_t *)at.data)[t] = row;
+        count[row]++;
+    }
+    good(hr_kernel_launch(kernel));
+    good(hr_kernel_array(kernel, "y", &y));
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < width; c++) {
+            const double got = (double)((const float *)y.data)[r * width + c],
+                         want = count[r] * (1 + 0x1p-12);
+            if (!(fabs(got - want) <= error * want))
+                fail_msg("%s: row %lld is %.9g, should be %.9g", text, (long long)r, got, want);
+        }
+    free(count);
+    hr_kernel_destroy(kernel);
+}
+
+static void test_crowds(void **state) {
+    (void)state;
+    static const char element[] =
+        "kernel k(at: i32[T], x: f32[T]) -> (y: f32[V])\n{\n    y[at[t]] += x[t]\n}\n";
+    static const char row[] =
+        "kernel k(at: i32[T], x: f32[T, C]) -> (y: f32[V, C])\n{\n    y[at[t], c] += x[t, c]\n}\n";
+    check_crowd(element, 3000000, 4000003, 1, 1e-6);
+    check_crowd(row, 300000, 400003, 3, 1e-6);
+    check_crowd(row, 30000, 40003, 260, CHAIN_ERROR); /* in the order of the rows */
 }
 
 /* Rows of a table that no cache holds: tasks in the order of the rows that they add to. */
@@ -294,6 +359,7 @@ int main(void) {
                                        cmocka_unit_test(test_columns),
                                        cmocka_unit_test(test_strips_of_columns),
                                        cmocka_unit_test(test_places),
+                                       cmocka_unit_test(test_crowds),
                                        cmocka_unit_test(test_rows_in_order),
                                        cmocka_unit_test(test_products),
                                        cmocka_unit_test(test_rows_far_from_0)};

@@ -59,6 +59,7 @@ static void print_tasks(hr_stage_printer *s, hr_order_place print_place) {
     hr_print(p, "if (!counted) task_order_begin(&order);");
     p->indent--;
     hr_print(p, "}");
+    hr_print(p, "task_order_end(&order);");
     hr_printer_forget(p, HR_AT_TASK);
 }
 
@@ -84,7 +85,7 @@ void hr_order_loop(hr_stage_printer *s, void (*print_task)(hr_stage_printer *)) 
     p->indent++;
     hr_print(p, "const int64_t end = share - begin < %d ? share : begin + %d;", GATHERED_TASKS,
              GATHERED_TASKS);
-    hr_print(p, "task_order order = task_order_of(own, end - begin, %s + 1, 0, 1);", gathered_rows(s));
+    hr_print(p, "task_order order = task_order_of(own, begin, end - begin, %s + 1, 0, 1);", gathered_rows(s));
     print_tasks(s, print_gathered_row);
     hr_print(p, "for (int64_t n = 0; n < order.count; n++) {");
     p->indent++;
@@ -104,7 +105,7 @@ void hr_order_added(hr_stage_printer *s, const char *rows, hr_order_place print_
     p->indent++;
     hr_print(p, "const int64_t end = tasks - begin < %d ? tasks : begin + %d;", ADDED_TASKS, ADDED_TASKS);
     hr_print(p, "if (begin) barrier(); /* other threads may still go through the tasks before */");
-    hr_print(p, "task_order order = task_order_of(work, end - begin, %s, thread, threads);", rows);
+    hr_print(p, "task_order order = task_order_of(work, begin, end - begin, %s, thread, threads);", rows);
     print_tasks(s, print_place);
     print_adds(s);
     p->indent--;

@@ -5,6 +5,7 @@
 #include "emit/c/stage_order.h"
 #include "emit/c/stage_prefetch.h"
 #include "emit/reduce.h"
+#include "emit/templates/cpu/places.h"
 
 /* ---- each thread owns the places that are its share and skips the others ---- */
 
@@ -75,9 +76,9 @@ static const char *row_length(hr_stage_printer *s, const hr_statement *statement
     return hr_emit_size(s->p, s->function->tensors[statement->tensor].shape[statement->subscript_count - 1]);
 }
 
-/* Adds the lanes from `first` to `last` to the row of `table` at `place`, or stores them there. */
-static void print_row_writes(hr_stage_printer *s, const hr_step *step, const char *table, const char *first,
-                             const char *last) {
+/* Adds the lanes from `first` to `last` to those of `row`, a pointer, from `place` on, or stores them there. */
+static void print_row_writes(hr_stage_printer *s, const hr_step *step, const char *row, const char *place,
+                             const char *first, const char *last) {
     hr_printer *p = s->p;
     hr_print(p, "#pragma omp simd");
     hr_print(p, "for (int64_t i = %s; i < %s; i++) {", first, last);
@@ -85,7 +86,7 @@ static void print_row_writes(hr_stage_printer *s, const hr_step *step, const cha
     hr_printer_forget(p, HR_AT_LANE);
     hr_expr_count_uses(p, step->value);
     const char *value = written_value(s, step);
-    hr_print(p, "%s[place + i] %s %s;", table, write_operator(&s->function->statements[step->statement]),
+    hr_print(p, "%s[%si] %s %s;", row, place, write_operator(&s->function->statements[step->statement]),
              value);
     p->indent--;
     hr_print(p, "}");
@@ -94,16 +95,24 @@ static void print_row_writes(hr_stage_printer *s, const hr_step *step, const cha
 /* ---- places whose sums are totals of f64 until the end ---- */
 
 /* Few places have them on the stack. More have them in scratch memory where what that takes is little beside
- * the work: where so many points are added to each that their sums need it. */
-const hr_size *hr_scatter_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage) {
+ * the work: where so many points are added to each that their sums need it. Else those have them that most is
+ * added to (templates/cpu/places.h), which takes less, but for a set of slots a thread. */
+const hr_size *hr_scatter_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage, int threads) {
     if (!hr_scatter_may_be_totalled(plan, stage)) return hr_size_number(sizes, 0);
     const hr_tensor *tensor =
         &plan->normal->tensors[plan->normal->statements[stage->steps[0].statement].tensor];
     const hr_size *points =
         hr_size_product(sizes, hr_size_points(sizes, plan->normal, stage->task, stage->task_count),
                         hr_size_points(sizes, plan->normal, stage->row, stage->row_count));
-    return hr_size_least(sizes, hr_size_elements(sizes, tensor, 0, (int64_t)sizeof(double)),
-                         hr_size_parts(sizes, hr_size_brackets(sizes, points), 2));
+    const int last = tensor->rank > 1 ? tensor->rank - 1 : tensor->rank; /* a slot has an element, or a row */
+    const hr_size *slot =
+        hr_size_sum(sizes, hr_size_elements(sizes, tensor, last, 1), hr_size_number(sizes, 2));
+    const hr_size *set = hr_size_product(sizes, hr_size_number(sizes, PLACE_WAYS * (int)sizeof(double)),
+                                         hr_size_brackets(sizes, slot));
+    return hr_size_sum(sizes,
+                       hr_size_least(sizes, hr_size_elements(sizes, tensor, 0, (int64_t)sizeof(double)),
+                                     hr_size_parts(sizes, hr_size_brackets(sizes, points), 2)),
+                       hr_size_product(sizes, set, hr_size_word(sizes, "threads", threads)));
 }
 
 /* Whose places these are. */
@@ -123,6 +132,15 @@ static void print_totals_begin(hr_stage_printer *s, const hr_statement *statemen
     hr_print(p, "                                                  : NULL;");
     hr_print(p, "for (int64_t k = 0; totals && k < places; k++)");
     hr_print(p, "    if (%s == thread) totals[k] = 0;", owner_of(s, statement, rows, "k"));
+    hr_print(p, "place_slots slots = {0};");
+    hr_print(p, "if (!totals) slots = place_slots_of(work, %s, %s, thread, threads);",
+             rows ? hr_stage_task_total(s) : "points", rows ? row_length(s, statement) : "1");
+}
+
+/* "total": where the additions to `place` go; NULL = into the table. */
+static void print_total(hr_stage_printer *s, const hr_statement *statement) {
+    hr_print(s->p, "double *const total = totals ? totals + place : place_total(&slots, %s, place);",
+             hr_emit_tensor(s->p, statement->tensor));
 }
 
 static void print_totals_end(hr_stage_printer *s, const hr_statement *statement, bool rows) {
@@ -131,6 +149,7 @@ static void print_totals_end(hr_stage_printer *s, const hr_statement *statement,
     hr_print(p, "for (int64_t k = 0; totals && k < places; k++)");
     hr_print(p, "    if (%s == thread) %s[k] = (float)(%s[k] + totals[k]);",
              owner_of(s, statement, rows, "k"), table, table);
+    hr_print(p, "if (!totals) place_slots_end(&slots, %s);", table);
 }
 
 static void print_row_scatter(hr_stage_printer *s, const hr_step *step, const hr_statement *statement) {
@@ -143,12 +162,14 @@ static void print_row_scatter(hr_stage_printer *s, const hr_step *step, const hr
         hr_print(p, "if (%s != thread) continue;", owner_of(s, statement, true, "place"));
     const char *lanes = hr_emit_index_size(p, p->lane);
     const bool totals = hr_scatter_may_be_totalled(s->plan, s->stage);
+    if (totals) print_total(s, statement);
     for (int to_totals = totals; to_totals >= 0; to_totals--) {
-        if (totals) hr_print(p, to_totals ? "if (totals) {" : "} else {");
+        if (totals) hr_print(p, to_totals ? "if (total) {" : "} else {");
         p->indent += totals;
         hr_printer_forget(p, HR_AT_TASK); /* what the other block names is not known here */
         hr_expr_prepare(p, step->value, HR_AT_TASK);
-        print_row_writes(s, step, to_totals ? "totals" : hr_emit_tensor(p, statement->tensor), "0", lanes);
+        print_row_writes(s, step, to_totals ? "total" : hr_emit_tensor(p, statement->tensor),
+                         to_totals ? "" : "place + ", "0", lanes);
         p->indent -= totals;
     }
     if (totals) hr_print(p, "}");
@@ -178,8 +199,9 @@ static void print_element_scatter(hr_stage_printer *s, const hr_step *step, cons
     if (!shared) hr_print(p, "if (%s != thread) continue;", owner_of(s, statement, false, "place"));
     const char *value = written_value(s, step), *table = own ? "own" : hr_emit_tensor(p, statement->tensor);
     if (hr_scatter_may_be_totalled(s->plan, s->stage)) {
-        hr_print(p, "if (totals)");
-        hr_print(p, "    totals[place] += %s;", value);
+        print_total(s, statement);
+        hr_print(p, "if (total)");
+        hr_print(p, "    *total += %s;", value);
         hr_print(p, "else");
         hr_print(p, "    %s[place] += %s;", table, value);
     } else {
@@ -300,7 +322,7 @@ static void print_row_lanes(hr_stage_printer *s, const hr_step *step, const char
             hr_print(p, line ? "prefetch_read(%s + block + %d);" : "prefetch_read(%s + block);",
                      ahead->name[n], line / ahead->size[n]);
     hr_print(p, "const int64_t stop = %s - block < %d ? %s : block + %d;", size, BLOCK, size, BLOCK);
-    print_row_writes(s, step, table, "block", "stop");
+    print_row_writes(s, step, table, "place + ", "block", "stop");
     p->indent--;
     hr_print(p, "}");
 }

@@ -10,7 +10,7 @@
 #include "emit/c/stage_parts.h"
 
 /* Bytes of scratch memory for totals of places: see schedule/schedule.h. */
-const hr_size *hr_scatter_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage);
+const hr_size *hr_scatter_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage, int threads);
 /* The work of one thread. */
 void hr_stage_scatter(hr_stage_printer *s);
 

@@ -111,7 +111,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     for (int64_t begin = 0; begin < tasks; begin += 1048576) {
         const int64_t end = tasks - begin < 1048576 ? tasks : begin + 1048576;
         if (begin) barrier(); /* other threads may still go through the tasks before */
-        task_order order = task_order_of(work, end - begin, n_V, thread, threads);
+        task_order order = task_order_of(work, begin, end - begin, n_V, thread, threads);
         for (int counted = 0; counted < 2; counted++) {
             for (int64_t task = begin; task < end; task++) {
                 const int64_t i_t = task;
@@ -121,6 +121,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             }
             if (!counted) task_order_begin(&order);
         }
+        task_order_end(&order);
         const int64_t row = n_C * 4, ahead = row < 1 || row > 8192 ? 1 : 8192 / row;
         double *const totals = (double *)(void *)(work + (128 * threads + 16 * (n_T < 1048576 ? n_T : 1048576))) + thread * n_C;
         int64_t chained = 0, folds = 0, before = -1;

@@ -114,17 +114,20 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                                                       : NULL;
     for (int64_t k = 0; totals && k < places; k++)
         if (k / n_C % threads == thread) totals[k] = 0;
+    place_slots slots = {0};
+    if (!totals) slots = place_slots_of(work, n_T, n_C, thread, threads);
     for (int64_t task = 0; task < n_T; task++) {
         const int64_t i_t = task;
         const int32_t r1 = t_at[i_t];
         if (!(in_range(r1, n_V, 257, fault))) continue;
         const int64_t place = r1 * n_C;
         if (place / n_C % threads != thread) continue;
-        if (totals) {
+        double *const total = totals ? totals + place : place_total(&slots, t_d, place);
+        if (total) {
             const uint16_t *const p2 = t_dy + i_t * n_C;
             #pragma omp simd
             for (int64_t i = 0; i < n_C; i++) {
-                totals[place + i] += f32_from_bf16(p2[i]);
+                total[i] += f32_from_bf16(p2[i]);
             }
         } else {
             const uint16_t *const p3 = t_dy + i_t * n_C;
@@ -136,6 +139,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     }
     for (int64_t k = 0; totals && k < places; k++)
         if (k / n_C % threads == thread) t_d[k] = (float)(t_d[k] + totals[k]);
+    if (!totals) place_slots_end(&slots, t_d);
 }
 
 int64_t kernel_k_scratch(int64_t n_T, int64_t n_C, int64_t n_V, int threads) {
@@ -144,7 +148,7 @@ int64_t kernel_k_scratch(int64_t n_T, int64_t n_C, int64_t n_V, int threads) {
     (void)n_V;
     if (!extents_hold(n_T, n_C, n_V)) return -1;
     int64_t work = 0;
-    const int64_t stage_0 = (8 * n_V * n_C < ((n_T * n_C) + 1) / 2 ? 8 * n_V * n_C : ((n_T * n_C) + 1) / 2);
+    const int64_t stage_0 = (8 * n_V * n_C < ((n_T * n_C) + 1) / 2 ? 8 * n_V * n_C : ((n_T * n_C) + 1) / 2) + 32 * (1 * n_C + 2) * threads;
     if (stage_0 > work) work = stage_0;
     return work;
 }

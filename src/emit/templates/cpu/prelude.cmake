@@ -7,7 +7,7 @@
 #   cmake -DFOLDER=<this folder> -DCUDA_FOLDER=<templates/cuda> -DPTX_FOLDER=<templates/ptx> -DHEADER=<out.h> -DARRAY=<out.c> -P prelude.cmake
 set(PRELUDE_FILES lanes_avx512 lanes_gnu lanes scalars convert_bits convert_bits_scalar convert_lanes convert_scalars
     math_avx512 math_limits math_avx2 math_plain math_narrow math_ways math_limits_scalar math_plain_scalar math_trig math_f32 math_f32_scalar
-    math_pairs math_f64 whole philox_keys philox_words philox_blocks random stream order shares)
+    math_pairs math_f64 whole philox_keys philox_words philox_blocks random stream order places shares)
 
 function(read_file name out)
   string(REGEX REPLACE "_scalar$" "" file "${name}")
