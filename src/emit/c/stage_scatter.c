@@ -76,7 +76,8 @@ static const char *row_length(hr_stage_printer *s, const hr_statement *statement
     return hr_emit_size(s->p, s->function->tensors[statement->tensor].shape[statement->subscript_count - 1]);
 }
 
-/* Adds the lanes from `first` to `last` to those of `row`, a pointer, from `place` on, or stores them there. */
+/* Adds the lanes from `first` to `last` to those of `row`, a pointer, from `place` on, or stores them there.
+ */
 static void print_row_writes(hr_stage_printer *s, const hr_step *step, const char *row, const char *place,
                              const char *first, const char *last) {
     hr_printer *p = s->p;
