@@ -211,6 +211,7 @@ typedef struct hr_argument {
     bool has_default;
     double default_value;
     const char *dtype_variable; /* NULL = the text names the dtype itself */
+    int line, column;           /* of its name in the text that declares it, from 1; columns count bytes */
 } hr_argument;
 
 HR_API int hr_kernel_argument_count(const hr_kernel *kernel);

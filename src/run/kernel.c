@@ -186,6 +186,8 @@ hr_status hr_kernel_argument(const hr_kernel *kernel, int i, hr_argument *out) {
                          .rank = tensor->rank,
                          .has_default = tensor->has_default,
                          .default_value = tensor->default_value,
-                         .dtype_variable = loaded->variable ? loaded->variable->name : NULL};
+                         .dtype_variable = loaded->variable ? loaded->variable->name : NULL,
+                         .line = loaded->place.line,
+                         .column = loaded->place.column};
     return HR_OK;
 }
