@@ -2,7 +2,7 @@
 PREFIX  ?= /usr/local
 DESTDIR ?=
 NINJA    = ninja $(if $(JOBS),-j$(JOBS))
-SOURCES  = $(wildcard include/*.h cmd/*.[ch] examples/*.[ch] src/*/*.[ch] src/*/*/*.[ch] src/*/*/*/*.[ch] test/*/*.[ch])
+SOURCES  = $(wildcard include/*.h cmd/*.[ch] examples/*.[ch] src/*/*.[ch] src/*/*/*.[ch] src/*/*/*/*.[ch] test/*/*.[ch] python/*/*.[ch])
 
 .PHONY: help build run test test-long test-gpu bench bench-gpu whatif install format clean
 

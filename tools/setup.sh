@@ -27,6 +27,7 @@ useful_to_test='
 g++            | command g++       | a C++ compiler
 python3        | command python3   | Python 3
 python3-numpy  | python numpy      | NumPy
+python3-dev    | python_header Python.h | the headers of Python 3.11 or newer
 clang          | command clang     | clang
 gcc-aarch64-linux-gnu | command aarch64-linux-gnu-gcc | a C compiler for aarch64
 libc6-dev-arm64-cross | file /usr/aarch64-linux-gnu/include/stdio.h | its C library
@@ -37,12 +38,17 @@ has_module() { # has_module PYTHON NAME
     "$1" -c "import importlib.util, sys; sys.exit(importlib.util.find_spec('$2') is None)"
 }
 
+has_python_header() { # has_python_header PYTHON
+    "$1" -c "import os, sysconfig; assert os.path.exists(sysconfig.get_path('include') + '/Python.h')"
+}
+
 is_there() { # is_there KIND NAME
     case $1 in
     command) command -v "$2" ;;
     file) [ -e "$2" ] ;;
     header) printf '#include <%s>\n' "$2" | cc -E - ;;
     module) pkg-config --exists "$2" ;;
+    python_header) has_python_header python3 || has_python_header /usr/bin/python3 ;;
     python) has_module python3 "$2" || has_module /usr/bin/python3 "$2" ;;
     esac >/dev/null 2>&1
 }

@@ -21,8 +21,8 @@
 /* Attributes that are asked of arrays and scalars. */
 #define BINDING_NAMES(X)                                                                                     \
     X(data_ptr)                                                                                              \
-    X(shape) X(stride) X(dtype) X(view) X(requires_grad) X(is_cpu) X(get_device) X(__dlpack__)               \
-        X(__dlpack_device__)
+    X(shape)                                                                                                 \
+    X(stride) X(dtype) X(view) X(requires_grad) X(is_cpu) X(get_device) X(__dlpack__) X(__dlpack_device__)
 
 /* ---- the module ---- */
 

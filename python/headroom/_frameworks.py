@@ -16,14 +16,27 @@ from . import _headroom
 BUFFER, TENSOR, DLPACK, REDIRECT = range(4)
 DTYPES: tuple[str, ...] = _headroom.dtype_names()
 
-_NUMPY = {"f64": "float64", "f32": "float32", "f16": "float16", "i64": "int64", "i32": "int32", "i16": "int16",
-          "i8": "int8", "u8": "uint8", "bool": "bool"}
+_NUMPY = {
+    "f64": "float64",
+    "f32": "float32",
+    "f16": "float16",
+    "i64": "int64",
+    "i32": "int32",
+    "i16": "int16",
+    "i8": "int8",
+    "u8": "uint8",
+    "bool": "bool",
+}
 _SMALL_FLOATS = {"bf16": "bfloat16", "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
 
 
-def _adapter(reader: int, empty: Callable[..., Any] | None, known: dict[str, Any],
-             stream: Callable[[int], int] | None = None,
-             redirect: Callable[[], bool] | None = None) -> _headroom.Adapter:
+def _adapter(
+    reader: int,
+    empty: Callable[..., Any] | None,
+    known: dict[str, Any],
+    stream: Callable[[int], int] | None = None,
+    redirect: Callable[[], bool] | None = None,
+) -> _headroom.Adapter:
     dtypes = tuple(known.get(name) for name in DTYPES)
     codes = {dtype: code for code, dtype in enumerate(dtypes) if dtype is not None}
     return _headroom.Adapter(reader, empty, dtypes, codes, stream, redirect)

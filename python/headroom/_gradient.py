@@ -6,8 +6,16 @@ from . import _headroom
 from ._kernel import Kernel
 
 
-def gradient_text(kernel: Kernel, *, of: str | None = None, wrt: str | None = None, save: str | None = None,
-                  recompute: str | None = None, name: str | None = None, accumulate: bool = False) -> tuple[str, str]:
+def gradient_text(
+    kernel: Kernel,
+    *,
+    of: str | None = None,
+    wrt: str | None = None,
+    save: str | None = None,
+    recompute: str | None = None,
+    name: str | None = None,
+    accumulate: bool = False,
+) -> tuple[str, str]:
     """The text of the gradient, and notes on it. Names are lists with commas."""
     return _headroom.gradient_text(kernel.path, kernel.text, kernel.name, of, wrt, save, recompute, name, accumulate)
 
@@ -17,8 +25,16 @@ def forward_text(kernel: Kernel, *, save: str) -> str:
     return _headroom.gradient_text(kernel.path, kernel.text, kernel.name, None, None, save, forward=True)[0]
 
 
-def grad(kernel: Kernel | str, *, of: str | None = None, wrt: str | None = None, save: str | None = None,
-         recompute: str | None = None, name: str | None = None, accumulate: bool = False) -> Kernel:
+def grad(
+    kernel: Kernel | str,
+    *,
+    of: str | None = None,
+    wrt: str | None = None,
+    save: str | None = None,
+    recompute: str | None = None,
+    name: str | None = None,
+    accumulate: bool = False,
+) -> Kernel:
     """The gradient as a kernel: it takes a cotangent of each result (`dy`), what it needs of the parameters and results,
     and gives the gradients (`dx`). Its own gradient is the second derivative.
 

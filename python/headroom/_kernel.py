@@ -103,20 +103,29 @@ class Kernel:
         given = {name: named.pop(name) for name in self._capitals & named.keys()}
         result = self._route(self._home_name, given).call(arguments, named, out)
         if result is NotImplemented:
-            raise TypeError(f"kernel {self.name}: extents and dtypes cannot be given by name where a framework traces "
-                            "the call or takes its gradient")
+            raise TypeError(
+                f"kernel {self.name}: extents and dtypes cannot be given by name where a framework traces "
+                "the call or takes its gradient"
+            )
         return result
 
     # ---- tuning and measuring ----
 
     @contextmanager
-    def _bench(self, arguments: tuple[Any, ...], named: dict[str, Any], fill: bool = True) -> Iterator[_headroom.Kernel]:
+    def _bench(
+        self, arguments: tuple[Any, ...], named: dict[str, Any], fill: bool = True
+    ) -> Iterator[_headroom.Kernel]:
         """A kernel of its own, on a device of its own, with these arguments bound and the rest filled."""
         given = {name: named.pop(name) for name in self._capitals & named.keys()}
         values = dict(zip((a.name for a in self.signature.parameters), arguments)) | named
         try:
-            bench = _headroom.Kernel(_headroom.Device(_device_of(values.values(), self._home_name)), self._source,
-                                     given, self._route, self._pack)
+            bench = _headroom.Kernel(
+                _headroom.Device(_device_of(values.values(), self._home_name)),
+                self._source,
+                given,
+                self._route,
+                self._pack,
+            )
             for name, value in values.items():
                 bench.bind(name, _detached(value))
             if fill:
@@ -190,15 +199,21 @@ class Kernel:
         floor = outline.get("floor") or {}
         seconds = floor.get("seconds") or 0
         words = f"{seconds * 1e6:.3g} us, {floor.get('bound')}" if seconds else "not known: no roof is measured yet"
-        return [f"at {extents}" if extents else "", f"plan   {outline.get('plan', {}).get('summary', '')}", f"floor  {words}"]
+        return [
+            f"at {extents}" if extents else "",
+            f"plan   {outline.get('plan', {}).get('summary', '')}",
+            f"floor  {words}",
+        ]
 
     def __repr__(self) -> str:
         return f"<{self.signature}>"
 
     def _repr_html_(self) -> str:
         lines = "\n".join(line for line in self._plan_lines() if line)
-        return (f"<pre><b>{html.escape(str(self.signature))}</b>\n{html.escape(lines)}</pre>"
-                f"<details><summary>text</summary><pre>{html.escape(self.text)}</pre></details>")
+        return (
+            f"<pre><b>{html.escape(str(self.signature))}</b>\n{html.escape(lines)}</pre>"
+            f"<details><summary>text</summary><pre>{html.escape(self.text)}</pre></details>"
+        )
 
 
 def _detached(value: Any) -> Any:
@@ -232,8 +247,10 @@ def kernel(source: str | os.PathLike[str], name: str | None = None, *, device: s
     if path.suffix != ".hr":
         names = _library_files()
         if words not in names:
-            raise _headroom.FileError(f"{words!r} is neither a text, nor a file FILE.hr, nor a kernel of the library: "
-                                      f"{', '.join(sorted(names))}")
+            raise _headroom.FileError(
+                f"{words!r} is neither a text, nor a file FILE.hr, nor a kernel of the library: "
+                f"{', '.join(sorted(names))}"
+            )
         path, name = names[words], words
     return Kernel(_text_of(path), path=str(path), name=name, device=device)
 
@@ -247,8 +264,11 @@ def _text_of(path: pathlib.Path) -> str:
 
 def _library_files() -> dict[str, pathlib.Path]:
     """Each kernel of the library, and the file that it stands in."""
-    return {name: path for path in sorted(library_folder().glob("*.hr"))
-            for name in re.findall(r"^kernel\s+(\w+)", _text_of(path), re.MULTILINE)}
+    return {
+        name: path
+        for path in sorted(library_folder().glob("*.hr"))
+        for name in re.findall(r"^kernel\s+(\w+)", _text_of(path), re.MULTILINE)
+    }
 
 
 def library() -> list[str]:

@@ -14,8 +14,10 @@ from . import _headroom
 
 def framed(page: str, height: int = 640) -> str:
     """A self-contained page inside a notebook, with its own styles."""
-    return (f'<iframe srcdoc="{html.escape(page)}" style="width: 100%; height: {height}px; border: 0" '
-            'title="headroom"></iframe>')
+    return (
+        f'<iframe srcdoc="{html.escape(page)}" style="width: 100%; height: {height}px; border: 0" '
+        'title="headroom"></iframe>'
+    )
 
 
 class Report:
@@ -104,8 +106,10 @@ class Check(Values):
 
     def __repr__(self) -> str:
         verdict = "right" if self else "WRONG"
-        return (f"{verdict}: largest error {self['max_error']:.2g} of {self['tolerance']:.2g} allowed, in "
-                f"{self['points']} elements; {self['where']}")
+        return (
+            f"{verdict}: largest error {self['max_error']:.2g} of {self['tolerance']:.2g} allowed, in "
+            f"{self['points']} elements; {self['where']}"
+        )
 
 
 def diagnose(*paths: str | os.PathLike[str], mode: str = "auto") -> Diagnosis:

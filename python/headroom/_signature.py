@@ -82,8 +82,7 @@ class Signature:
         """Extents from the shapes of arrays, symbolic ones too. Only axes that are one extent's name or linear
         in one unknown say something; what stays unknown is left out."""
         known = dict(extents or {})
-        axes = [(axis, size) for name, shape in shapes.items() for axis, size in
-                zip(self._axis_words[name], shape)]
+        axes = [(axis, size) for name, shape in shapes.items() for axis, size in zip(self._axis_words[name], shape)]
         for _ in range(len(axes) + 1):
             before = len(known)
             for words, size in axes:
@@ -105,7 +104,7 @@ class Signature:
 def _evaluator(axis: str) -> Callable[[dict[str, Any]], Any]:
     """The library prints axes as brackets, names, whole numbers and + - * //, which Python reads alike."""
     code = compile(axis, "<axis>", "eval")
-    return lambda extents: eval(code, {"__builtins__": {}}, extents)  # noqa: S307
+    return lambda extents: eval(code, {"__builtins__": {}}, extents)
 
 
 def _solve_axis(words: str, size: Any, names: tuple[str, ...], known: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 
 usage: python_package.py BUILD_FOLDER SOURCE_FOLDER [TEST...]. Exit 77: it was not built.
 """
+
 import os
 import pathlib
 import subprocess
@@ -24,10 +25,13 @@ def main() -> int:
         print("skipped: NumPy is not installed (pip install numpy)")
         return 77
     tests = sys.argv[3:] or ["discover", "-s", str(source / "test" / "python"), "-t", str(source / "test" / "python")]
-    environment = dict(os.environ, HEADROOM_SOURCE=str(source),
-                       HEADROOM_CACHE=str(build / "docs_cache"),  # holds the roofs, which take long to measure
-                       HEADROOM_CC=str(source / "test" / "support" / "cc_quick"),
-                       PYTHONPATH=os.pathsep.join([str(package), str(source / "test" / "python")]))
+    environment = dict(
+        os.environ,
+        HEADROOM_SOURCE=str(source),
+        HEADROOM_CACHE=str(build / "docs_cache"),  # holds the roofs, which take long to measure
+        HEADROOM_CC=str(source / "test" / "support" / "cc_quick"),
+        PYTHONPATH=os.pathsep.join([str(package), str(source / "test" / "python")]),
+    )
     return subprocess.run([sys.executable, "-m", "unittest", *tests, "-v"], env=environment, check=False).returncode
 
 

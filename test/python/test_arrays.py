@@ -1,12 +1,12 @@
 """Calls with NumPy's arrays: values, strides, dtypes, shapes, out=, lifetimes, threads."""
+
 import gc
 import threading
 import unittest
 
+import headroom as hr
 import numpy as np
 import texts
-
-import headroom as hr
 
 try:
     import ml_dtypes
@@ -44,8 +44,9 @@ class RandomCalls(unittest.TestCase):
     """Two hundred calls in all, sizes, layouts and dtypes by chance."""
 
     def setUp(self):
-        self.kernels = {name: hr.kernel(getattr(texts, name))
-                        for name in ("RMSNORM", "SOFTMAX", "TWO", "GATHER", "MATMUL", "OUTER")}
+        self.kernels = {
+            name: hr.kernel(getattr(texts, name)) for name in ("RMSNORM", "SOFTMAX", "TWO", "GATHER", "MATMUL", "OUTER")
+        }
 
     def sizes(self, count):
         """Mostly within a factor of two, which one code serves; small ones now and then."""
@@ -141,7 +142,9 @@ class Arrays(unittest.TestCase):
         x = RNG.standard_normal((5, 24)).astype(ml_dtypes.bfloat16)
         w = np.ones(24, ml_dtypes.bfloat16)
         near(self, hr.kernel(texts.RMSNORM)(x[:, ::-1], w), texts.rmsnorm(x[:, ::-1], w), ml_dtypes.bfloat16)
-        cast = hr.kernel("kernel cast(x: f32[N]) -> (y: f8e4m3[N], z: f8e5m2[N]) {\n    y[n] = x[n]\n    z[n] = x[n]\n}")
+        cast = hr.kernel(
+            "kernel cast(x: f32[N]) -> (y: f8e4m3[N], z: f8e5m2[N]) {\n    y[n] = x[n]\n    z[n] = x[n]\n}"
+        )
         values = np.array([1, -2.5, 448, 0.01], np.float32)
         y, z = cast(values)
         np.testing.assert_array_equal(y, values.astype(ml_dtypes.float8_e4m3fn))
@@ -169,6 +172,7 @@ class Arrays(unittest.TestCase):
 
     def test_nothing_leaks(self):
         import sys
+
         kernel = hr.kernel(texts.RMSNORM)
         x, w = np.ones((3, 5), np.float32), np.ones(5, np.float32)
         kernel(x, w)
@@ -204,8 +208,10 @@ class Threads(unittest.TestCase):
 
     def test_loaded_by_many(self):
         made = []
-        threads = [threading.Thread(target=lambda: made.append(hr.kernel(texts.SOFTMAX)(np.zeros((1, 4), np.float32))))
-                   for _ in range(6)]
+        threads = [
+            threading.Thread(target=lambda: made.append(hr.kernel(texts.SOFTMAX)(np.zeros((1, 4), np.float32))))
+            for _ in range(6)
+        ]
         for each in threads:
             each.start()
         for each in threads:

@@ -1,12 +1,12 @@
 """What a kernel says of itself, tunes, checks and measures; gradients; diagnoses."""
+
 import os
 import pathlib
 import unittest
 
+import headroom as hr
 import numpy as np
 import texts
-
-import headroom as hr
 
 SOURCE = pathlib.Path(os.environ["HEADROOM_SOURCE"])
 

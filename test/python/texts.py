@@ -1,4 +1,5 @@
 """Kernels that several tests call, and their mathematics in NumPy."""
+
 import numpy as np
 
 RMSNORM = """
