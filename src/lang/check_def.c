@@ -65,7 +65,9 @@ static bool check_call(hr_checker *checker, hr_def_syntax *def, const hr_syntax 
 /* A def is elementwise: its parameters, numbers, operators, functions. */
 static bool check_body(hr_checker *checker, hr_def_syntax *def, const hr_syntax *syntax) {
     const char *trouble = NULL;
-    if (syntax->kind == HR_SYNTAX_REDUCTION || syntax->kind == HR_SYNTAX_ELEMENT)
+    if (syntax->kind == HR_SYNTAX_NAMED)
+        trouble = "the arguments of a function have no names";
+    else if (syntax->kind == HR_SYNTAX_REDUCTION || syntax->kind == HR_SYNTAX_ELEMENT)
         trouble = "a def has no subscripts and no reductions; hand it the element or the sum as an argument";
     else if (syntax->kind == HR_SYNTAX_NAME && syntax->symbol->frame != def)
         trouble = "a def sees nothing but its own parameters; hand it this as an argument";

@@ -555,6 +555,11 @@ hr_expr *hr_check_expression(hr_checker *checker, const hr_syntax *syntax) {
     case HR_SYNTAX_REDUCTION:
         value = reduction(checker, syntax);
         break;
+    case HR_SYNTAX_NAMED:
+        hr_messages_add(checker->messages, syntax->place,
+                        "'%s=' names an argument of a kernel; the arguments of a function have no names",
+                        shown(syntax->symbol).text);
+        break;
     case HR_SYNTAX_OPERATION:
         value = operation(checker, syntax);
         break;

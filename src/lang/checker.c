@@ -21,6 +21,28 @@ static bool is_capital(const hr_symbol *symbol) {
 
 /* ---- tensors ---- */
 
+static bool grow_tensors(hr_checker *checker, hr_place place) {
+    hr_function *function = checker->function;
+    if (function->tensor_count < checker->tensor_capacity) return true;
+    const int capacity = 2 * checker->tensor_capacity + 8;
+    const size_t each = sizeof(hr_tensor) + sizeof(hr_tensor_state);
+    if (hr_arena_room(checker->arena) < (size_t)capacity * each + 65536) {
+        hr_messages_add(checker->messages, place, "the text with its calls written out is too large");
+        return false;
+    }
+    hr_tensor *tensors = hr_arena_alloc(checker->arena, (size_t)capacity * sizeof *tensors);
+    hr_tensor_state *states = hr_arena_alloc(checker->arena, (size_t)capacity * sizeof *states);
+    memset(states, 0, (size_t)capacity * sizeof *states);
+    if (function->tensor_count) {
+        memcpy(tensors, function->tensors, (size_t)function->tensor_count * sizeof *tensors);
+        memcpy(states, checker->tensors, (size_t)function->tensor_count * sizeof *states);
+    }
+    function->tensors = tensors;
+    checker->tensors = states;
+    checker->tensor_capacity = capacity;
+    return true;
+}
+
 /* -1 after a message */
 static int add_tensor(hr_checker *checker, hr_symbol *symbol, hr_place place, hr_role role) {
     hr_function *function = checker->function;
@@ -32,9 +54,14 @@ static int add_tensor(hr_checker *checker, hr_symbol *symbol, hr_place place, hr
         return -1;
     }
     if (!hr_check_small(checker, symbol, place, role == HR_ROLE_LOCAL ? "local" : "tensor")) return -1;
+    if (!grow_tensors(checker, place)) return -1;
     int id = function->tensor_count++;
     function->tensors[id] = (hr_tensor){.name = symbol->name, .role = role, .place = place};
     return symbol->tensor = id;
+}
+
+bool hr_check_add_local(hr_checker *checker, hr_symbol *symbol, hr_place place) {
+    return add_tensor(checker, symbol, place, HR_ROLE_LOCAL) >= 0;
 }
 
 static void set_default(hr_checker *checker, hr_tensor *tensor, const hr_parameter_syntax *syntax) {
@@ -312,69 +339,6 @@ static hr_expr *without_own_rounding(const hr_statement *statement, const hr_ten
     return own && tensor->role != HR_ROLE_LOCAL && statement->store != HR_STORE_ADD ? value->args[0] : value;
 }
 
-/* ---- conditions ---- */
-
-static hr_expr *choose(hr_checker *checker, hr_expr *condition, hr_expr *value, hr_expr *other) {
-    hr_expr *args[] = {condition, value, other};
-    return other ? hr_check_operation(checker, HR_OP_WHERE, condition->place, 3, args) : NULL;
-}
-
-/* The element that the statement assigns, before it. */
-static hr_expr *old_element(hr_checker *checker, const hr_statement *statement) {
-    const hr_tensor *tensor = &checker->function->tensors[statement->tensor];
-    hr_expr *old = hr_check_node(checker, HR_OP_ELEMENT, hr_compute_type(tensor->dtype), statement->place,
-                                 statement->subscript_count);
-    if (!old) return NULL;
-    old->tensor = statement->tensor;
-    for (int a = 0; a < statement->subscript_count; a++)
-        old->args[a] = statement->subscripts[a];
-    return old;
-}
-
-/* Where the condition does not hold the subscripts leave the element out. */
-static bool leave_out(hr_checker *checker, hr_statement *statement, hr_expr *condition) {
-    bool plain = true;
-    for (int a = 0; a < statement->subscript_count; a++)
-        plain = plain && statement->subscripts[a]->op == HR_OP_INDEX;
-    for (int a = 0; a < statement->subscript_count; a++) {
-        hr_expr **subscript = &statement->subscripts[a];
-        if ((*subscript)->op == HR_OP_INDEX && !(plain && a == 0)) continue;
-        hr_expr *out =
-            hr_check_number(checker, (*subscript)->place, HR_I64, (double)HR_LEFT_OUT, HR_LEFT_OUT);
-        *subscript = choose(checker, condition, *subscript, out);
-        if (!*subscript) return false;
-    }
-    return true;
-}
-
-/* A value that is stored only where the condition holds. */
-static bool check_condition(hr_checker *checker, const hr_syntax *syntax, hr_statement *statement) {
-    const hr_tensor *tensor = &checker->function->tensors[statement->tensor];
-    const bool whole = statement->store == HR_STORE_WHOLE;
-    if (whole && tensor->role != HR_ROLE_INOUT) {
-        hr_messages_add(
-            checker->messages, syntax->place,
-            "where this condition does not hold %s would have no value, since only an inout keeps "
-            "what it held; write where(condition, a, b)",
-            hr_text_shown(tensor->name, strlen(tensor->name)).text);
-        return false;
-    }
-    hr_expr *condition = hr_check_expression(checker, syntax);
-    if (!condition) return false;
-    if (condition->type != HR_BOOL) {
-        hr_messages_add(checker->messages, syntax->place,
-                        "behind if stands a condition, and this is a number; write x != 0");
-        return false;
-    }
-    const hr_place place = condition->place;
-    hr_expr *other =
-        whole ? old_element(checker, statement)
-              : hr_check_number(checker, place, statement->value->type == HR_BOOL ? HR_BOOL : HR_I64, 0, 0);
-    statement->value = choose(checker, condition, statement->value, other);
-    const bool everywhere = whole || (statement->store == HR_STORE_ADD && may_read_own(statement, tensor));
-    return statement->value && (everywhere || leave_out(checker, statement, condition));
-}
-
 static bool reads_itself(hr_checker *checker, const hr_statement *statement) {
     const hr_tensor *tensor = &checker->function->tensors[statement->tensor];
     for (int a = 0; a < statement->subscript_count; a++) {
@@ -401,7 +365,7 @@ static bool check_sides(hr_checker *checker, const hr_statement_syntax *syntax, 
         if (statement->value) statement->value = without_own_rounding(statement, tensor);
         left.good = statement->value != NULL;
         if (left.good && syntax->condition)
-            left.good = check_condition(checker, syntax->condition, statement);
+            left.good = hr_check_condition(checker, syntax->condition, statement);
         checker->target = -1;
         checker->own = NULL;
         left.good = left.good && domain_has_extents(checker, statement);
@@ -411,7 +375,50 @@ static bool check_sides(hr_checker *checker, const hr_statement_syntax *syntax, 
     return left.good;
 }
 
-static void check_statement(hr_checker *checker, const hr_statement_syntax *syntax) {
+/* A list of names, or a name with arguments, that is no call of a kernel. */
+static void no_call(hr_checker *checker, const hr_statement_syntax *syntax) {
+    const hr_syntax *right = syntax->right;
+    if (!right) return; /* unreadable, which was said */
+    const bool call = right->kind == HR_SYNTAX_CALL;
+    hr_nearest nearest = hr_nearest_to(checker->messages, call ? right->symbol->name : "");
+    for (const hr_kernel_syntax *k = call ? checker->file->kernels : NULL; k; k = k->next)
+        hr_nearest_consider(&nearest, k->symbol->name);
+    if (call)
+        hr_messages_add(checker->messages, right->place, "there is no kernel '%s' here to call%s",
+                        shown(right->symbol).text, hr_nearest_words(&nearest).text);
+    else
+        hr_messages_add(checker->messages, syntax->left->place,
+                        "several names stand before the = of a call of a kernel only");
+}
+
+/* Pointers to statements do not outlive their check. */
+static bool grow_statements(hr_checker *checker, hr_place place) {
+    hr_function *function = checker->function;
+    if (function->statement_count < checker->statement_capacity) return true;
+    const int capacity = 2 * checker->statement_capacity + 8;
+    if (hr_arena_room(checker->arena) < (size_t)capacity * sizeof(hr_statement) + 65536) {
+        hr_messages_add(checker->messages, place, "the text with its calls written out is too large");
+        return false;
+    }
+    hr_statement *grown = hr_arena_alloc(checker->arena, (size_t)capacity * sizeof *grown);
+    if (function->statement_count)
+        memcpy(grown, function->statements, (size_t)function->statement_count * sizeof *grown);
+    function->statements = grown;
+    checker->statement_capacity = capacity;
+    return true;
+}
+
+void hr_check_statement(hr_checker *checker, const hr_statement_syntax *syntax) {
+    const hr_syntax *call = hr_statement_call(syntax);
+    if (call) {
+        hr_check_call(checker, syntax, call);
+        return;
+    }
+    if (!syntax->left || syntax->left->next) {
+        no_call(checker, syntax);
+        return;
+    }
+    if (!grow_statements(checker, syntax->left->place)) return;
     hr_symbol *symbol = hr_check_bind(checker, syntax->left->symbol);
     int id = symbol->tensor;
     if (id < 0) return; /* its name was no good */
@@ -466,6 +473,8 @@ static bool make_room(hr_checker *checker, const hr_kernel_syntax *kernel) {
                         shown(kernel->symbol).text);
         return false;
     }
+    checker->tensor_capacity = (int)tensors;
+    checker->statement_capacity = (int)statements;
     checker->function->tensors = hr_arena_alloc(checker->arena, tensors * sizeof(hr_tensor) + 1);
     checker->tensors = hr_arena_alloc(checker->arena, tensors * sizeof(hr_tensor_state) + 1);
     checker->function->statements = hr_arena_alloc(checker->arena, statements * sizeof(hr_statement) + 1);
@@ -486,10 +495,11 @@ static void check_kernel(hr_checker *checker, const hr_kernel_syntax *kernel) {
     hr_check_constraints(checker);
     hr_check_titles(checker);
     for (const hr_statement_syntax *s = kernel->statements; s; s = s->next)
-        if (s->left && hr_check_bind(checker, s->left->symbol)->tensor < 0)
-            add_tensor(checker, s->left->symbol, s->left->place, HR_ROLE_LOCAL);
+        for (const hr_syntax *left = s->left; left; left = left->next)
+            if (hr_check_bind(checker, left->symbol)->tensor < 0 && strcmp(left->symbol->name, "_") != 0)
+                hr_check_add_local(checker, left->symbol, left->place);
     for (const hr_statement_syntax *s = kernel->statements; s; s = s->next)
-        if (s->left) check_statement(checker, s);
+        hr_check_statement(checker, s);
     if (!kernel->unreadable) report_unassigned(checker);
     if (!kernel->unreadable && !function->result_count && !changes_memory(checker))
         hr_messages_add(
@@ -499,10 +509,14 @@ static void check_kernel(hr_checker *checker, const hr_kernel_syntax *kernel) {
             shown(kernel->symbol).text);
 }
 
-void hr_check_file(const hr_file_syntax *file, const hr_parse_options *options, hr_messages *messages,
-                   hr_program *program) {
-    hr_checker checker = {
-        .arena = program->arena, .messages = messages, .file = file, .options = options, .target = -1};
+void hr_check_file(const hr_file_syntax *file, const hr_parse_options *options, hr_symbols *symbols,
+                   hr_messages *messages, hr_program *program) {
+    hr_checker checker = {.arena = program->arena,
+                          .messages = messages,
+                          .file = file,
+                          .symbols = symbols,
+                          .options = options,
+                          .target = -1};
     size_t count = 0;
     for (const hr_kernel_syntax *kernel = file->kernels; kernel; kernel = kernel->next)
         count++;
@@ -512,15 +526,16 @@ void hr_check_file(const hr_file_syntax *file, const hr_parse_options *options, 
     }
     program->functions = hr_arena_alloc(program->arena, count * sizeof(hr_function) + 1);
     hr_check_defs(&checker);
+    for (hr_kernel_syntax *kernel = file->kernels; kernel; kernel = kernel->next)
+        if (!kernel->symbol->kernel) kernel->symbol->kernel = kernel;
     for (const hr_kernel_syntax *kernel = file->kernels; kernel; kernel = kernel->next) {
-        if (kernel->symbol->kernel)
+        if (kernel->symbol->kernel != kernel)
             hr_messages_add(messages, kernel->place,
                             "a second kernel is called %s; give it a name of its own",
                             shown(kernel->symbol).text);
-        kernel->symbol->kernel = true;
         checker.function = &program->functions[program->function_count++];
         checker.function->origin = &program->origin;
-        checker.index_capacity = checker.extent_capacity = 0;
+        checker.index_capacity = checker.extent_capacity = checker.written_out = 0;
         checker.scope++;
         check_kernel(&checker, kernel);
     }

@@ -44,20 +44,23 @@ typedef struct hr_checker {
     hr_arena *arena; /* of the program */
     hr_messages *messages;
     const hr_file_syntax *file;
+    hr_symbols *symbols;
     const hr_parse_options *options;
     const hr_kernel_syntax *kernel; /* that is checked, and what becomes of it: */
     hr_function *function;
     int scope; /* number of the kernel that is checked */
-    int index_capacity, extent_capacity;
+    int index_capacity, extent_capacity, tensor_capacity, statement_capacity;
     hr_index_state *indices;
     hr_tensor_state *tensors;
     int live_count; /* indices in scope */
     hr_symbol *live[HR_LIVE_MAX];
     const hr_frame *frame; /* NULL outside defs */
     int nesting;
-    int guards;      /* where(c, a, b) whose a or b encloses the present place */
-    long expr_total; /* of the file */
-    bool full;       /* HR_EXPR_MAX was reported */
+    int guards;                           /* where(c, a, b) whose a or b encloses the present place */
+    long expr_total;                      /* of the file */
+    bool full;                            /* HR_EXPR_MAX was reported */
+    const struct hr_expansion *expansion; /* the call that is written out, NULL = none */
+    int written_out;                      /* statements of calls in this kernel */
     /* the statement that is checked */
     int target;              /* its tensor, -1 while the left side is read */
     const hr_statement *own; /* non-NULL where an inout's own element may be read */
@@ -136,9 +139,21 @@ const char *hr_dtype_habit(const char *name);
 /* "; did you mean x?" or "". */
 hr_shown hr_nearest_words(const hr_nearest *nearest);
 
+/* ---- check_condition.c ---- */
+
+bool hr_check_condition(hr_checker *checker, const hr_syntax *syntax, hr_statement *statement);
+
+/* ---- check_call.c ---- */
+
+/* Checks the statements that the call stands for. */
+void hr_check_call(hr_checker *checker, const hr_statement_syntax *statement, const hr_syntax *call);
+
 /* ---- checker.c ---- */
 
-void hr_check_file(const hr_file_syntax *file, const hr_parse_options *options, hr_messages *messages,
-                   hr_program *program);
+void hr_check_statement(hr_checker *checker, const hr_statement_syntax *syntax);
+/* False after a message. */
+bool hr_check_add_local(hr_checker *checker, hr_symbol *symbol, hr_place place);
+void hr_check_file(const hr_file_syntax *file, const hr_parse_options *options, hr_symbols *symbols,
+                   hr_messages *messages, hr_program *program);
 
 #endif

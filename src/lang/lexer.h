@@ -11,13 +11,14 @@
 #include "lang/messages.h"
 
 struct hr_def_syntax;
+struct hr_kernel_syntax;
 
 typedef struct hr_symbol {
     const char *name;
     size_t length;
     uint64_t hash;
-    struct hr_def_syntax *def; /* of this name, in this file */
-    bool kernel;               /* a kernel of this name has been seen */
+    struct hr_def_syntax *def;       /* of this name, in this file */
+    struct hr_kernel_syntax *kernel; /* of this name, in this file */
     /* what it means in the kernel whose number is `scope`; -1 = nothing */
     int scope, tensor, extent, index, variable;
     /* the argument it stands for while the body of a def is expanded */

@@ -170,16 +170,30 @@ static hr_syntax *operation(hr_parser *p, hr_op op, hr_place place, hr_syntax *l
     return deepen(p, new, left) && (!right || deepen(p, new, right)) ? new : NULL;
 }
 
-/* items = expression { "," expression } up to and with `close` */
+/* item = expression | name "=" expression */
+static hr_syntax *item(hr_parser *p) {
+    hr_syntax *first = hr_parse_expression(p, HR_LEVEL_OR);
+    if (!first || first->kind != HR_SYNTAX_NAME || first->in_brackets || !hr_parse_at(p, HR_TOKEN_ASSIGN))
+        return first;
+    hr_parse_advance(p);
+    hr_syntax *value = hr_parse_expression(p, HR_LEVEL_OR);
+    if (!value || !deepen(p, first, value)) return NULL;
+    first->kind = HR_SYNTAX_NAMED;
+    first->items = value;
+    first->item_count = 1;
+    return first;
+}
+
+/* items = item { "," item } up to and with `close` */
 bool hr_parse_items(hr_parser *p, hr_syntax *parent, hr_token_kind close) {
     hr_syntax **end = &parent->items;
     p->square_or_round++;
     while (!hr_parse_at(p, close)) {
         if (parent->item_count && !hr_parse_expect(p, HR_TOKEN_COMMA, "")) return false;
-        hr_syntax *item = hr_parse_expression(p, HR_LEVEL_OR);
-        if (!item || !deepen(p, parent, item)) return false;
-        *end = item;
-        end = &item->next;
+        hr_syntax *next = close == HR_TOKEN_RIGHT_ROUND ? item(p) : hr_parse_expression(p, HR_LEVEL_OR);
+        if (!next || !deepen(p, parent, next)) return false;
+        *end = next;
+        end = &next->next;
         parent->item_count++;
         if (!hr_parse_at(p, HR_TOKEN_COMMA) && !hr_parse_at(p, close)) {
             hr_parse_unexpected(

@@ -244,11 +244,29 @@ static const char *statement_mend(const char *word) {
     return "a statement is written y[m, n] = x[m, n] + 1";
 }
 
-/* statement = element ( "=" | "+=" ) expression [ "if" expression ] */
+/* call = name "(" items ")" of a kernel without results, whose name was read */
+static bool bare_call(hr_parser *p, hr_statement_syntax *new, hr_syntax *call) {
+    call->kind = HR_SYNTAX_CALL;
+    hr_parse_advance(p);
+    if (!hr_parse_items(p, call, HR_TOKEN_RIGHT_ROUND)) return false;
+    new->right = call;
+    if (hr_parse_at(p, HR_TOKEN_RIGHT_BRACE) || p->token.line_start) return true;
+    hr_parse_unexpected(p, "the end of the line", "each statement stands on a line of its own");
+    return false;
+}
+
+/* statement = element ( "=" | "+=" ) expression [ "if" expression ] | { element "," } element "=" call | call
+ */
 static bool statement(hr_parser *p, hr_statement_syntax *new) {
     hr_syntax *left = element(p);
     if (!left) return false;
+    if (left->kind == HR_SYNTAX_NAME && hr_parse_at(p, HR_TOKEN_LEFT_ROUND) && !p->token.line_start)
+        return bare_call(p, new, left);
     new->left = left;
+    for (hr_syntax *last = left; hr_parse_accept(p, HR_TOKEN_COMMA); last = last->next) {
+        last->next = element(p);
+        if (!last->next) return false;
+    }
     new->accumulate = hr_parse_at(p, HR_TOKEN_ADD_ASSIGN);
     if (!hr_parse_accept(p, HR_TOKEN_ADD_ASSIGN) && !hr_parse_accept(p, HR_TOKEN_ASSIGN)) {
         hr_parse_unexpected(p, "'=' or '+='", statement_mend(left->symbol->name));

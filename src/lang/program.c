@@ -31,7 +31,7 @@ static hr_status parse(hr_program *program, const hr_parse_options *options, hr_
     if (status == HR_OK) {
         hr_file_syntax file = {0};
         hr_syntax_parse(program->origin.text, program->origin.length, scratch, &symbols, messages, &file);
-        hr_check_file(&file, options, messages, program);
+        hr_check_file(&file, options, &symbols, messages, program);
         status = hr_messages_status(messages);
     }
     hr_symbols_clear(&symbols);

@@ -14,6 +14,7 @@ typedef enum hr_syntax_kind {
     HR_SYNTAX_ELEMENT,   /* x[items] */
     HR_SYNTAX_CALL,      /* f(items) */
     HR_SYNTAX_REDUCTION, /* sum[items](body) */
+    HR_SYNTAX_NAMED,     /* x=items: an argument of a call of a kernel */
     HR_SYNTAX_OPERATION  /* an operator: op over items */
 } hr_syntax_kind;
 
@@ -26,7 +27,7 @@ struct hr_syntax {
     int depth;              /* levels below, itself included */
     int item_count;
     hr_place place;
-    hr_symbol *symbol;       /* NAME, ELEMENT, CALL, REDUCTION */
+    hr_symbol *symbol;       /* NAME, ELEMENT, CALL, REDUCTION, NAMED */
     hr_syntax *items, *body; /* items linked by next */
     hr_syntax *next;
     double number; /* NUMBER */
@@ -56,7 +57,8 @@ typedef struct hr_constraint_syntax {
 } hr_constraint_syntax;
 
 typedef struct hr_statement_syntax {
-    hr_syntax *left; /* NAME or ELEMENT; NULL = unreadable */
+    hr_syntax *left; /* NAME or ELEMENT, of a call of a kernel as many as it gives results; NULL = unreadable,
+                        or with a `right` the call of a kernel without results */
     bool accumulate;
     hr_syntax *right;     /* NULL = unreadable */
     hr_syntax *condition; /* behind `if`; NULL = there is none */
@@ -96,6 +98,9 @@ typedef struct hr_kernel_syntax {
     hr_statement_syntax *statements;
     struct hr_kernel_syntax *next;
 } hr_kernel_syntax;
+
+/* The call of a kernel that the statement is, or NULL. */
+const hr_syntax *hr_statement_call(const hr_statement_syntax *statement);
 
 typedef struct hr_file_syntax {
     hr_def_syntax *defs;
