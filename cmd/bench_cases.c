@@ -132,7 +132,7 @@ int bench_cases_read(const arguments *arguments, const char *folder, bench_cases
     char own[PATH_MAX], path[PATH_MAX];
     *out = (bench_cases){0};
     if (!folder) {
-        if (!library_folder(own, sizeof own))
+        if (hr_library_folder(own, sizeof own) != HR_OK)
             return complain(arguments,
                             "the library's kernels are not beside this program; name their folder");
         folder = own;

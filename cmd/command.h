@@ -115,8 +115,6 @@ int terminal_print(const arguments *arguments, char *text);
 
 /* ---- the library's kernels ---- */
 
-/* Their folder, of the installation or of the source tree; false where neither is beside this program. */
-bool library_folder(char *out, size_t size);
 /* The file NAME.hr of the library, else the file that holds a kernel of this name (`*kernel`, where the
  * caller has none, is then the name). `*path` is for free(). 0, or an exit code. */
 int library_find(const arguments *arguments, const char *name, char **path, const char **kernel);

@@ -5,28 +5,6 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-/* PREFIX/bin/headroom has PREFIX/share/headroom; build/headroom and build/test/headroom have the source tree.
- */
-bool library_folder(char *out, size_t size) {
-    static const char *const places[] = {"share/headroom/kernels", "kernels"};
-    char base[PATH_MAX - 64], known[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", base, sizeof base - 1);
-    if (length <= 0) return false;
-    base[length] = 0;
-    for (int up = 0; up < 4; up++) {
-        char *slash = strrchr(base, '/');
-        if (!slash) return false;
-        *slash = 0;
-        for (int i = 0; i < 2; i++) {
-            snprintf(known, sizeof known, "%s/%s/layernorm.hr", base, places[i]);
-            int written = snprintf(out, size, "%s/%s", base, places[i]);
-            if (written > 0 && (size_t)written < size && access(known, R_OK) == 0) return true;
-        }
-    }
-    return false;
-}
 
 /* Whether `path` is FOLDER/NAME.hr. */
 static bool is_file_of(const char *path, const char *name) {
@@ -53,7 +31,7 @@ int library_find(const arguments *arguments, const char *name, char **path, cons
     bench_cases cases;
     const bench_case *found = NULL;
     *path = NULL;
-    if (!library_folder(folder, sizeof folder))
+    if (hr_library_folder(folder, sizeof folder) != HR_OK)
         return complain(arguments,
                         "there is no file %s, and the library's kernels are not beside this program", name);
     int code = bench_cases_read(arguments, folder, &cases);

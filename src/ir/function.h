@@ -101,11 +101,20 @@ typedef struct hr_statement {
     hr_place place;
 } hr_statement;
 
+/* A file that a text uses. Its lines are numbered from `first_line` on, behind those of the text. */
+typedef struct hr_source {
+    const char *path, *text;
+    size_t length;
+    int first_line;
+} hr_source;
+
 /* The text that functions were read from, as it was read: what a message about them shows. */
 typedef struct hr_origin {
     const char *path;
     const char *text;
     size_t length;
+    int source_count; /* files that it uses */
+    hr_source *sources;
     hr_dtype dtype_default; /* of dtype variables that nothing else binds */
 } hr_origin;
 
@@ -149,6 +158,19 @@ static inline const hr_expr *hr_statement_condition(const hr_statement *statemen
 /* Parameters and results: the first of the tensors. */
 static inline int hr_function_arguments(const hr_function *function) {
     return function->parameter_count + function->result_count;
+}
+
+/* The used file that the line is of; NULL = it is one of the text itself. */
+static inline const hr_source *hr_origin_source(const hr_origin *origin, int line) {
+    for (int i = origin->source_count - 1; i >= 0; i--)
+        if (line >= origin->sources[i].first_line) return &origin->sources[i];
+    return NULL;
+}
+/* Which file's line it is, and the number that it has there. */
+static inline const char *hr_origin_path(const hr_origin *origin, int *line) {
+    const hr_source *source = hr_origin_source(origin, *line);
+    if (source) *line -= source->first_line - 1;
+    return source ? source->path : origin->path;
 }
 
 static inline bool hr_tensor_is_scalar(const hr_tensor *tensor) { /* passed by value */

@@ -468,9 +468,12 @@ static void write_out(hr_expansion *e) {
     }
     const hr_messages *messages = checker->messages;
     const hr_message *last = messages->kept ? &messages->kept_messages[messages->kept - 1] : NULL;
-    if (last && messages->total > mistakes && last->place.line != e->call->place.line)
-        hr_messages_add(checker->messages, e->call->place, "this call of %s leads to the mistake on line %d",
-                        shown(e->callee->symbol).text, last->place.line);
+    if (!last || messages->total == mistakes || last->place.line == e->call->place.line) return;
+    int line = last->place.line;
+    const char *path = hr_origin_path(&messages->origin, &line);
+    hr_messages_add(checker->messages, e->call->place,
+                    "this call of %s leads to the mistake on line %d of %.200s",
+                    shown(e->callee->symbol).text, line, path);
 }
 
 /* ---- the call ---- */

@@ -533,6 +533,7 @@ void hr_check_file(const hr_file_syntax *file, const hr_parse_options *options, 
             hr_messages_add(messages, kernel->place,
                             "a second kernel is called %s; give it a name of its own",
                             shown(kernel->symbol).text);
+        if (kernel->used) continue;
         checker.function = &program->functions[program->function_count++];
         checker.function->origin = &program->origin;
         checker.index_capacity = checker.extent_capacity = checker.written_out = 0;
@@ -540,7 +541,7 @@ void hr_check_file(const hr_file_syntax *file, const hr_parse_options *options, 
         check_kernel(&checker, kernel);
     }
     hr_check_symbols(&checker, program);
-    if (!file->kernels && !messages->total)
+    if (!program->function_count && !messages->total)
         hr_messages_add(messages, (hr_place){1, 1},
                         "the text holds no kernel; one begins with: kernel name(x: f32[N]) -> (y: f32[N])");
 }

@@ -244,6 +244,18 @@ static hr_token unknown_token(hr_lexer *lexer, hr_token token) {
     return bad(lexer, token, stop);
 }
 
+/* string = '"' characters '"' on one line */
+static hr_token string_token(hr_lexer *lexer, hr_token token) {
+    const char *stop = token.text + 1;
+    while (stop < lexer->end && *stop != '"' && *stop != '\n')
+        stop++;
+    if (stop == lexer->end || *stop != '"') return unknown_token(lexer, token);
+    token.kind = HR_TOKEN_STRING;
+    token.length = (size_t)(stop + 1 - token.text);
+    lexer->at = stop + 1;
+    return token;
+}
+
 static hr_token sign_token(hr_lexer *lexer, hr_token token) {
     static const struct {
         char text[3];
@@ -282,5 +294,6 @@ hr_token hr_lexer_next(hr_lexer *lexer) {
     }
     if (is_digit(*at) || (*at == '.' && is_digit(at[1]))) return number_token(lexer, token);
     if (is_name(*at)) return name_token(lexer, token);
+    if (*at == '"') return string_token(lexer, token);
     return sign_token(lexer, token);
 }

@@ -38,6 +38,7 @@ typedef struct hr_symbols {
     X(BAD, "an unknown character")                                                                           \
     X(NAME, "a name")                                                                                        \
     X(NUMBER, "a number")                                                                                    \
+    X(STRING, "the name of a file")                                                                          \
     X(LEFT_ROUND, "'('")                                                                                     \
     X(RIGHT_ROUND, "')'")                                                                                    \
     X(LEFT_SQUARE, "'['")                                                                                    \

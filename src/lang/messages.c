@@ -90,12 +90,16 @@ static int by_place(const void *left, const void *right) {
 }
 
 static void append_message(hr_text *out, const hr_messages *messages, const hr_message *message) {
-    hr_shown path = hr_text_shown(messages->origin.path, strlen(messages->origin.path));
-    bool short_path = strlen(messages->origin.path) <= 200 && !strpbrk(messages->origin.path, "\x1b\n\r");
-    hr_text_format(out, "%s:%d:%d: error: %s\n", short_path ? messages->origin.path : path.text,
-                   message->place.line, message->place.column, message->sentence);
-    const char *line = messages->origin.text, *end = messages->origin.text + messages->origin.length;
-    for (int i = 1; i < message->place.line && line; i++) {
+    const hr_source *source = hr_origin_source(&messages->origin, message->place.line);
+    int number = message->place.line;
+    const char *name = hr_origin_path(&messages->origin, &number);
+    hr_shown path = hr_text_shown(name, strlen(name));
+    bool short_path = strlen(name) <= 200 && !strpbrk(name, "\x1b\n\r");
+    hr_text_format(out, "%s:%d:%d: error: %s\n", short_path ? name : path.text, number, message->place.column,
+                   message->sentence);
+    const char *line = source ? source->text : messages->origin.text;
+    const char *end = line + (source ? source->length : messages->origin.length);
+    for (int i = 1; i < number && line; i++) {
         line = memchr(line, '\n', (size_t)(end - line));
         if (line) line++;
     }

@@ -368,13 +368,35 @@ static void skip_definition(hr_parser *p) {
         hr_parse_advance(p);
 }
 
-/* file = { def | kernel } */
+/* use = "use" string */
+static bool use(hr_parser *p, hr_use_syntax *new) {
+    hr_parse_advance(p);
+    if (!hr_parse_at(p, HR_TOKEN_STRING)) {
+        hr_parse_unexpected(p, "the name of a file between quotes", "");
+        return false;
+    }
+    new->place = p->token.place;
+    new->name = p->token.text + 1;
+    new->length = p->token.length - 2;
+    hr_parse_advance(p);
+    return true;
+}
+
+/* file = { use | def | kernel } */
 void hr_syntax_parse(const char *text, size_t length, hr_arena *arena, hr_symbols *symbols,
                      hr_messages *messages, hr_file_syntax *out) {
     hr_parser p = {
         .lexer = hr_lexer_create(text, length, symbols, messages), .arena = arena, .messages = messages};
+    hr_use_syntax **uses = &out->uses;
     hr_def_syntax **defs = &out->defs;
     hr_kernel_syntax **kernels = &out->kernels;
+    while (*uses)
+        uses = &(*uses)->next;
+    while (*defs)
+        defs = &(*defs)->next;
+    while (*kernels)
+        kernels = &(*kernels)->next;
+    if (out->first_line) p.lexer.line = out->first_line;
     hr_parse_advance(&p);
     while (!hr_parse_at(&p, HR_TOKEN_END) && !p.full) {
         if (hr_parse_at_word(&p, "kernel")) {
@@ -385,6 +407,7 @@ void hr_syntax_parse(const char *text, size_t length, hr_arena *arena, hr_symbol
                 skip_definition(&p);
             }
             if (!new->symbol) continue;
+            new->used = out->used;
             *kernels = new;
             kernels = &new->next;
         } else if (hr_parse_at_word(&p, "def")) {
@@ -394,6 +417,15 @@ void hr_syntax_parse(const char *text, size_t length, hr_arena *arena, hr_symbol
             if (!new->symbol) continue;
             *defs = new;
             defs = &new->next;
+        } else if (hr_parse_at_word(&p, "use")) {
+            hr_use_syntax *new = hr_parse_allocate(&p, sizeof *new);
+            if (!new) return;
+            if (!use(&p, new)) {
+                skip_definition(&p);
+                continue;
+            }
+            *uses = new;
+            uses = &new->next;
         } else {
             hr_parse_unexpected(&p, "'kernel' or 'def'", "");
             if (!p.token.line_start) hr_parse_advance(&p);

@@ -1,6 +1,7 @@
 /* A text becomes a program: lexer and parser, then check. In: bytes. Out: a program or every mistake. */
 #include "base/text.h"
 #include "lang/checker.h"
+#include "lang/use.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +31,12 @@ static hr_status parse(hr_program *program, const hr_parse_options *options, hr_
     hr_status status = hr_symbols_create(program->arena, &symbols);
     if (status == HR_OK) {
         hr_file_syntax file = {0};
+        hr_reading reading = {.program = program, .symbols = &symbols, .messages = messages, .file = &file};
         hr_syntax_parse(program->origin.text, program->origin.length, scratch, &symbols, messages, &file);
+        hr_use_files(&reading);
         hr_check_file(&file, options, &symbols, messages, program);
+        for (int i = 0; i < reading.arena_count; i++)
+            hr_arena_destroy(reading.arenas[i]);
         status = hr_messages_status(messages);
     }
     hr_symbols_clear(&symbols);
@@ -165,7 +170,10 @@ hr_status hr_program_find(const hr_program *program, const char *name, const hr_
 }
 
 const char *hr_program_line(const hr_program *program, int line, size_t *length) {
-    const char *at = program->origin.text, *end = at + program->origin.length;
+    const hr_source *source = hr_origin_source(&program->origin, line);
+    const char *at = source ? source->text : program->origin.text;
+    const char *end = at + (source ? source->length : program->origin.length);
+    if (source) line -= source->first_line - 1;
     for (int i = 1; i < line && at; i++) {
         at = memchr(at, '\n', (size_t)(end - at));
         if (at) at++;

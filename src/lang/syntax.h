@@ -90,6 +90,7 @@ typedef struct hr_def_syntax {
 typedef struct hr_kernel_syntax {
     hr_symbol *symbol;
     hr_place place;
+    bool used;     /* of a file that the text uses: only to be called */
     bool headless; /* a parameter could not be read: the statements cannot be checked */
     bool
         unreadable; /* statements are missing after a mistake, so what they assign is no mistake of its own */
@@ -102,12 +103,24 @@ typedef struct hr_kernel_syntax {
 /* The call of a kernel that the statement is, or NULL. */
 const hr_syntax *hr_statement_call(const hr_statement_syntax *statement);
 
+/* use "name" */
+typedef struct hr_use_syntax {
+    const char *name; /* into the text */
+    size_t length;
+    hr_place place;
+    struct hr_use_syntax *next;
+} hr_use_syntax;
+
 typedef struct hr_file_syntax {
+    hr_use_syntax *uses;
     hr_def_syntax *defs;
     hr_kernel_syntax *kernels;
+    int first_line; /* of the text that is read next; 0 = 1 */
+    bool used;      /* that text is one that another uses */
 } hr_file_syntax;
 
-/* Trees go into `arena`. Mistakes are messages; what could be read stands in the file. */
+/* Trees go into `arena`. Mistakes are messages; what could be read stands in the file, behind what is there.
+ */
 void hr_syntax_parse(const char *text, size_t length, hr_arena *arena, hr_symbols *symbols,
                      hr_messages *messages, hr_file_syntax *out);
 

@@ -31,13 +31,14 @@ hr_status hr_fault_mark(hr_reference *reference, hr_lanes *lanes, int lane, cons
 
 hr_status hr_fault_fail(const hr_reference *reference, const hr_fault_record *record) {
     const hr_function *function = reference->function;
+    int line = record->line;
+    const char *path = function->origin ? hr_origin_path(function->origin, &line) : NULL;
     return hr_fail(
         HR_OUT_OF_RANGE,
         "%s:%d: subscript %d of %s is %lld, but that axis has %lld elements; mend the data or guard "
         "the access with where()",
-        function->origin && function->origin->path ? function->origin->path : function->name, record->line,
-        record->axis + 1, function->tensors[record->tensor].name, (long long)record->value,
-        (long long)reference->shapes[record->tensor][record->axis]);
+        path ? path : function->name, line, record->axis + 1, function->tensors[record->tensor].name,
+        (long long)record->value, (long long)reference->shapes[record->tensor][record->axis]);
 }
 
 hr_status hr_faults_carry(hr_reference *reference, hr_lanes *out, const hr_lanes *from, int n) {

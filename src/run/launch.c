@@ -149,11 +149,14 @@ hr_status hr_launch_fault_fail(const hr_kernel *kernel, const hr_prepared *prepa
     hr_status status = hr_extent_value(normal, tensor->shape[access.axis], extents, &extent);
     if (status != HR_OK) return status;
     const char *line = hr_program_line(kernel->program, access.place.line, &length);
+    int number = access.place.line;
+    const hr_source *source = hr_origin_source(&kernel->program->origin, number);
+    if (source) number -= source->first_line - 1;
     int shown = line && length < 200 ? (int)length : 0;
     return hr_fail(HR_OUT_OF_RANGE,
                    "%s:%d:%d: a subscript of `%s` had the value %lld; its axis %d has %lld elements (0 to "
                    "%lld). Nothing was read or written there%s%.*s",
-                   kernel->file, access.place.line, access.place.column, tensor->name,
+                   source ? source->path : kernel->file, number, access.place.column, tensor->name,
                    (long long)fault->value, hr_plan_source_axis(prepared->plan, access.tensor, access.axis),
                    (long long)extent, (long long)extent - 1, shown ? "\n" : "", shown, shown ? line : "");
 }

@@ -400,6 +400,9 @@ static hr_status tuning_key(const hr_kernel *kernel, hr_prepared *state, char ke
         hr_text_format(&text, "%d ", (int)state->layouts[i]);
     hr_text_format(&text, "%s\n", identity);
     hr_text_append(&text, kernel->program->origin.text, kernel->program->origin.length);
+    for (int i = 0; i < kernel->program->origin.source_count; i++)
+        hr_text_append(&text, kernel->program->origin.sources[i].text,
+                       kernel->program->origin.sources[i].length);
     hr_status status = hr_text_status(&text);
     if (status == HR_OK) hr_cache_hash(text.data, text.length, key);
     hr_text_clear(&text);

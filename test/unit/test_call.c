@@ -1,14 +1,17 @@
 /* Calls of kernels: the text with its calls written out is what somebody would have written by hand, in
  * names, ranges, conversions and extents; and a kernel of calls gives what the kernels give one after the
  * other. */
+#define _GNU_SOURCE
 #include "base/text.h"
 #include "ir/function_text.h"
 #include "lang/program.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -92,9 +95,79 @@ static void test_written_out(void **state) {
     }
 }
 
+/* ---- other files ---- */
+
+static char folder[] = "/tmp/headroom-use-XXXXXX";
+
+static const char *path_of(const char *name) {
+    static char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+static void write_file(const char *name, const char *text) {
+    FILE *file = fopen(path_of(name), "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text, 1, strlen(text), file), strlen(text));
+    assert_int_equal(fclose(file), 0);
+}
+
+static void expect_mistake(const char *text, const char *said) {
+    hr_program *program = NULL;
+    assert_int_equal(hr_program_parse(path_of("main.hr"), text, strlen(text), &program), HR_BAD_INPUT);
+    if (!strstr(hr_last_error(), said)) fail_msg("%s\nhas no '%s'", hr_last_error(), said);
+}
+
+static void test_use(void **state) {
+    (void)state;
+    static const char text[] = "use \"parts.hr\"\nuse \"rmsnorm.hr\"\n"
+                               "kernel two(x: f32[M, N], w: f32[N]) -> (y: f32[M, N])\n{\n"
+                               "    a, _ = rmsnorm(x, w)\n    b = flip(a)\n    y[m, n] = half(b[m, n])\n}\n";
+    static const char written[] = "kernel two(x: f32[M, N], w: f32[N]) -> (y: f32[M, N])\n{\n"
+                                  "    rmsnorm_rstd[m] = rsqrt(sum[n](x[m, n]^2) / N + 1e-06)\n"
+                                  "    a[m, n] = x[m, n] * rmsnorm_rstd[m] * w[n]\n"
+                                  "    b[m, n < N] = a[m, N - 1 - n]\n    y[m, n] = b[m, n] / 2\n}\n";
+    hr_program *program = NULL;
+    hr_text out = {0};
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(setenv("HEADROOM_KERNELS", HR_SOURCE_DIR "/kernels", 1), 0);
+    write_file("parts.hr",
+               "use \"main.hr\" # the text itself\nuse \"parts.hr\"\ndef half(x) = x / 2\n"
+               "kernel flip(x: f32[M, N]) -> (y: f32[M, N])\n{\n    y[m, n] = x[m, N - 1 - n]\n}\n"
+               "kernel bad(x: f32[N]) -> (y: f32[N])\n{\n    y[n] = z[n]\n}\n");
+    if (hr_program_parse(path_of("main.hr"), text, strlen(text), &program) != HR_OK)
+        fail_msg("%s", hr_last_error());
+    assert_int_equal(program->function_count, 1);
+    assert_int_equal(hr_function_text(&program->functions[0], &out), HR_OK);
+    assert_string_equal(hr_text_data(&out), written);
+    size_t length;
+    int line = program->functions[0].statements[2].value->place.line; /* of parts.hr */
+    const char *shown = hr_program_line(program, line, &length);
+    assert_int_equal(length, 29);
+    assert_memory_equal(shown, "    y[m, n] = x[m, N - 1 - n]", 29);
+    assert_non_null(strstr(hr_origin_path(&program->origin, &line), "/parts.hr"));
+    assert_int_equal(line, 6);
+    hr_program_destroy(program);
+    hr_text_clear(&out);
+    expect_mistake("use \"parts.hr\"\nkernel k(x: f32[N]) -> (y: f32[N]) { y = bad(x) }\n",
+                   "parts.hr:10:12: error");
+    expect_mistake("use \"parts.hr\"\nkernel k(x: f32[N]) -> (y: f32[N]) { y = bad(x) }\n",
+                   "main.hr:2:42: error: this call of bad leads to the mistake on line 10 of ");
+    expect_mistake("use \"nowhere.hr\"\n", "there is no file nowhere.hr");
+    expect_mistake("use \"../main.hr\"\n", "a file is named as it lies");
+    expect_mistake("use \"/etc/hostname\"\n", "a file is named as it lies");
+    expect_mistake("use parts\n", "the name of a file between quotes");
+    expect_mistake("use \"parts.hr\"\n", "the text holds no kernel");
+    expect_mistake("use \"parts.hr\"\ndef half(x) = x\nkernel k() -> (y: f32) { y = half(1) }\n",
+                   "a second time");
+    assert_int_equal(unlink(path_of("parts.hr")), 0);
+    assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_written_out),
+        cmocka_unit_test(test_use),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
