@@ -42,7 +42,19 @@ static const char *jam_fault(const hr_stage *stage, const hr_cpu_walk *walk) {
     if (!hr_stage_jam(stage)) return NULL;
     if (walk->partition != HR_PARTITION_TASKS || walk->order != HR_ORDER_LYING)
         return "rows side by side that are not neighbours";
-    if (walk->sums == HR_SUMS_IN_REGISTERS) return "rows side by side beside sums in registers";
+    if (hr_cpu_walk_sums_apart(walk)) return "rows side by side beside sums in registers";
+    return NULL;
+}
+
+static const char *loop_fault(const hr_stage *stage, const hr_cpu_walk *walk) {
+    const bool joined = walk->loop == HR_LOOP_JOINED || walk->loop == HR_LOOP_BLOCK;
+    if ((walk->loop == HR_LOOP_PIPELINE) != (walk->pipeline.depth > 0))
+        return "passes side by side without a pipeline, or a pipeline in another loop";
+    if ((walk->loop == HR_LOOP_TRANSPOSED) != (walk->across_count > 0))
+        return "tiles without what is read across the lanes";
+    if (hr_cpu_walk_sums_apart(walk) && !joined && walk->loop < HR_LOOP_GROUPS)
+        return "sums in registers in a loop over tasks";
+    if (walk->store && !hr_stage_is_vector(stage)) return "scalars that leave past the caches";
     return NULL;
 }
 
@@ -51,6 +63,7 @@ static const char *walk_fault(const hr_stage *stage) {
     const char *fault = pipeline_fault(stage, walk);
     if (!fault) fault = order_fault(stage, walk);
     if (!fault) fault = jam_fault(stage, walk);
+    if (!fault) fault = loop_fault(stage, walk);
     if (!fault && walk->segments.run &&
         (walk->pipeline.depth || hr_stage_jam(stage) || walk->gathered || hr_stash_of(stage)->count ||
          stage->schedule->joins))

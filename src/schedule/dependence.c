@@ -1,6 +1,8 @@
 /* See dependence.h. */
 #include "schedule/dependence.h"
 
+#include "ir/graph.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,4 +38,25 @@ bool hr_varies_by_lane(const hr_dependence *dependence, const hr_expr *node) {
 bool hr_varies_by_task(const hr_dependence *dependence, const hr_expr *node) {
     const hr_stage *stage = dependence->stage;
     return depends(node, stage->task, stage->task_count, dependence->task);
+}
+
+bool hr_is_lane_plus(const hr_dependence *d, const hr_expr *e) {
+    if (e->op == HR_OP_INDEX) return e->index == hr_stage_lane(d->stage);
+    if (e->op == HR_OP_ADD)
+        return (hr_is_lane_plus(d, e->args[0]) && !hr_varies_by_lane(d, e->args[1])) ||
+               (hr_is_lane_plus(d, e->args[1]) && !hr_varies_by_lane(d, e->args[0]));
+    return e->op == HR_OP_SUB && hr_is_lane_plus(d, e->args[0]) && !hr_varies_by_lane(d, e->args[1]);
+}
+
+bool hr_lies_along_lanes(const hr_dependence *d, const hr_expr *element) {
+    const hr_function *function = d->plan->normal;
+    const hr_tensor *tensor = &function->tensors[element->tensor];
+    const int last = tensor->rank - 1;
+    if (last < 0 || hr_plan_layout(d->plan, element->tensor) == HR_LAYOUT_STRIDED) return false;
+    if (!hr_is_lane_plus(d, element->args[last])) return false;
+    if (!hr_expr_is_affine(element->args[last])) return false; /* each element is checked */
+    for (int a = 0; a < element->arg_count; a++)
+        if (a != last && hr_varies_by_lane(d, element->args[a])) return false;
+    return !hr_element_is_guarded(function, element) ||
+           hr_subscript_is_safe(function, element->args[last], tensor->shape[last]);
 }

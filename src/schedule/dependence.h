@@ -15,5 +15,9 @@ hr_status hr_dependence_begin(const hr_plan *plan, const hr_stage *stage, hr_dep
 void hr_dependence_end(hr_dependence *dependence);
 bool hr_varies_by_lane(const hr_dependence *dependence, const hr_expr *node);
 bool hr_varies_by_task(const hr_dependence *dependence, const hr_expr *node);
+/* lane, lane + c or c + lane or lane - c, where c does not depend on the lane. */
+bool hr_is_lane_plus(const hr_dependence *dependence, const hr_expr *subscript);
+/* Consecutive lanes are consecutive elements and nothing else of the address depends on the lane. */
+bool hr_lies_along_lanes(const hr_dependence *dependence, const hr_expr *element);
 
 #endif

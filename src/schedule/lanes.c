@@ -16,15 +16,6 @@ typedef struct lane_check {
     hr_dependence depends;
 } lane_check;
 
-/* lane, lane + c or c + lane or lane - c, where c does not depend on the lane. */
-static bool is_lane_plus(const lane_check *c, const hr_expr *e) {
-    if (e->op == HR_OP_INDEX) return e->index == hr_stage_lane(c->stage);
-    if (e->op == HR_OP_ADD)
-        return (is_lane_plus(c, e->args[0]) && !hr_varies_by_lane(&c->depends, e->args[1])) ||
-               (is_lane_plus(c, e->args[1]) && !hr_varies_by_lane(&c->depends, e->args[0]));
-    return e->op == HR_OP_SUB && is_lane_plus(c, e->args[0]) && !hr_varies_by_lane(&c->depends, e->args[1]);
-}
-
 static bool is_dense(const lane_check *c, int tensor) {
     return hr_plan_layout(c->plan, tensor) != HR_LAYOUT_STRIDED;
 }
@@ -37,7 +28,7 @@ static bool element_is_lanes(const lane_check *c, const hr_expr *e) {
     for (int a = 0; a < tensor->rank; a++) {
         const hr_expr *subscript = e->args[a];
         if (!hr_varies_by_lane(&c->depends, subscript)) continue;
-        if (a != tensor->rank - 1 || !is_lane_plus(c, subscript)) return false;
+        if (a != tensor->rank - 1 || !hr_is_lane_plus(&c->depends, subscript)) return false;
         if (!hr_expr_is_affine(subscript)) return false; /* each element is checked */
         if (hr_element_is_guarded(c->plan->normal, e) &&
             !hr_subscript_is_safe(c->plan->normal, subscript, tensor->shape[a]))
@@ -78,7 +69,7 @@ static bool node_is_lanes(const lane_check *c, const hr_expr *node, bool *visite
     if (node->type == HR_F64 || (node->type == HR_I64 && !fits_lanes(c, node))) return false;
     if (node->op == HR_OP_CONVERT && node->dtype == HR_F64) return false;
     if (node->op == HR_OP_RANDOM)
-        return !hr_varies_by_lane(&c->depends, node->args[0]) && is_lane_plus(c, node->args[1]);
+        return !hr_varies_by_lane(&c->depends, node->args[0]) && hr_is_lane_plus(&c->depends, node->args[1]);
     for (int i = 0; i < node->arg_count; i++) {
         const hr_expr *arg = node->args[i];
         if (arg->type == HR_I64 && !hr_varies_by_lane(&c->depends, arg) && !fits_lanes(c, arg)) return false;

@@ -9,39 +9,6 @@
 
 enum { WAYS = 4 };
 
-/* ---- which stages ---- */
-
-/* Nothing of the value is drawn, narrow, made by the stage itself or overwritten by it. To widen what is
- * narrow once more costs what the sums' way to the second-level cache does. */
-typedef struct stage_of {
-    const hr_plan *plan;
-    const hr_stage *stage;
-} stage_of;
-
-static hr_visit is_not_apart(const hr_expr *node, const void *context) {
-    const stage_of *of = context;
-    return hr_visit_until(
-        node->op == HR_OP_RANDOM ||
-        (node->op == HR_OP_ELEMENT && (hr_dtype_size(of->plan->normal->tensors[node->tensor].dtype) < 4 ||
-                                       hr_stage_overwrites(of->plan, of->stage, node->tensor))));
-}
-
-bool hr_column_is_apart(hr_printer *p, const hr_stage *stage) {
-    if (hr_cpu_walk_of(stage)->sums == HR_SUMS_IN_REGISTERS) return true;
-    if (!hr_stage_is_vector(stage) || stage->row_count != 1 || stage->task_count == 0) return false;
-    if (!hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) || !hr_stage_has(stage, HR_STEP_REDUCE_ROW)) return false;
-    for (int i = 0; i < stage->step_count; i++) {
-        const hr_step *step = &stage->steps[i];
-        if (step->kind != HR_STEP_REDUCE_COLUMN) continue;
-        if (step->value->type != HR_F32 ||
-            hr_expr_find(step->value, is_not_apart, &(stage_of){p->plan, stage}))
-            return false;
-    }
-    return true;
-}
-
-/* ---- the loop ---- */
-
 /* Where the sum of the lanes at i stands: the first is that of the pass's first lanes. */
 static const char *sum_place(const hr_lane_pass *pass) {
     return strcmp(pass->first, "0") == 0 ? "i" : "i - first";

@@ -17,8 +17,6 @@ typedef struct hr_column_tasks {
     void *context;
 } hr_column_tasks;
 
-/* Whether the steps of the stage can be summed this way. */
-bool hr_column_is_apart(hr_printer *p, const hr_stage *stage);
 void hr_column_loop(hr_printer *printer, const hr_lane_pass *pass, const hr_column_tasks *tasks);
 
 #endif

@@ -9,7 +9,6 @@
 #include "emit/c/contract_text.h"
 #include "emit/c/lane_loop.h"
 #include "emit/c/stage_c.h"
-#include "emit/c/stage_parts.h"
 #include "schedule/cpu/contract_choice.h"
 
 #include <string.h>
@@ -202,7 +201,7 @@ static void print_steps(hr_product_printer *s, const char *first, const char *la
         hr_lane_step lane = {.use = HR_LANE_STORE, .value = step->value, .type = step->value->type, .id = i};
         lane.tensor = statement->tensor;
         lane.subscripts = statement->subscripts;
-        lane.stream = hr_stage_streams(p, &p->function->tensors[statement->tensor]);
+        lane.stream = hr_cpu_walk_streams(hr_cpu_walk_of(s->stage), &p->function->tensors[statement->tensor]);
         if (step->stored) steps[pass.step_count++] = lane;
     }
     hr_random_list randoms;
@@ -307,7 +306,7 @@ bool hr_contract_streams(hr_printer *p, const hr_stage *stage) {
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
         const hr_tensor *target = &function->tensors[function->statements[step->statement].tensor];
-        if (step->stored && hr_stage_streams(p, target)) return true;
+        if (step->stored && hr_cpu_walk_streams(hr_cpu_walk_of(stage), target)) return true;
     }
     return false;
 }

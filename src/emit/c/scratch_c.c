@@ -50,7 +50,6 @@ const hr_size *hr_c_work_size(hr_sizes *sizes, const hr_plan *plan, int number, 
     return areas_of(sizes, plan, stage, sums, threads);
 }
 
-/* Whether a stage goes in pieces depends on how it is printed, too: what it takes here is no less. */
 static hr_status work_bytes(const hr_plan *plan, int number, const int64_t *extents, int threads,
                             int64_t *out) {
     hr_sizes sizes = {0};

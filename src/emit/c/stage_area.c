@@ -36,10 +36,8 @@ bool hr_stage_stores_in_order(const hr_plan *plan, const hr_stage *stage, const 
 }
 
 bool hr_stage_collects(const hr_plan *plan, const hr_stage *stage, const hr_step *step) {
-    if (!hr_stage_jam(stage) || hr_cpu_walk_of(stage)->row_ends != HR_ROWS_RAGGED ||
-        hr_stage_knobs(stage)->store)
-        return false;
-    return step->kind == HR_STEP_ELEMENT && step->stored && hr_stage_stores_in_order(plan, stage, step, 1);
+    return hr_cpu_walk_of(stage)->row_ends == HR_ROWS_COLLECTED && step->kind == HR_STEP_ELEMENT &&
+           step->stored && hr_stage_stores_in_order(plan, stage, step, 1);
 }
 
 static int stash_before(const hr_stage *stage, int stash_index) {
@@ -90,9 +88,10 @@ static areas areas_before(const hr_plan *plan, const hr_stage *stage, int end) {
 }
 
 bool hr_stage_goes_in_pieces(const hr_plan *plan, const hr_stage *stage) {
-    return !hr_cpu_walk_of(stage)->strip && hr_cpu_walk_of(stage)->sums != HR_SUMS_IN_REGISTERS &&
-           !hr_cpu_walk_of(stage)->gathered && !hr_stage_knobs(stage)->chunk &&
-           !hr_stage_has(stage, HR_STEP_SCATTER) && !hr_plan_has_lists(plan);
+    const hr_cpu_walk *walk = hr_cpu_walk_of(stage);
+    return !walk->strip && walk->sums != HR_SUMS_IN_REGISTERS && !walk->gathered && !walk->chunk &&
+           walk->loop != HR_LOOP_SCATTER && walk->loop != HR_LOOP_TRANSPOSED &&
+           walk->loop != HR_LOOP_SHARES && !hr_plan_has_lists(plan);
 }
 
 bool hr_stage_has_sums(const hr_stage *stage) {

@@ -8,7 +8,6 @@
 #include "emit/c/stage_columns.h"
 #include "emit/c/stage_end.h"
 #include "emit/c/stage_fallback.h"
-#include "emit/c/stage_flat.h"
 #include "emit/c/stage_jam.h"
 #include "emit/c/stage_line.h"
 #include "emit/c/stage_order.h"
@@ -25,9 +24,6 @@
 
 /* Lanes of a stage without tasks are walked in blocks, after each of which f32 sums go into an f64 total. */
 enum { SPLIT_BLOCK = 1 << 16 };
-/* Random numbers drawn at a time: a group of the generator's, of short vectors two, few enough for memory to
- * work meanwhile. */
-enum { TILE = 256, TILE_SHORT = 192 };
 
 static bool uses_area(const hr_plan *plan, const hr_stage *stage) {
     for (int i = 0; i < stage->step_count; i++)
@@ -84,11 +80,12 @@ static void print_clear(hr_stage_printer *s) {
 static void print_areas(hr_stage_printer *s) {
     hr_printer *p = s->p;
     if (!uses_area(s->plan, s->stage)) return;
-    const char *area =
-        s->pieces ? "work" : hr_format(p, "work + thread * (%s)", hr_stage_thread_text(p, s->stage));
-    if (!s->attends) hr_print(p, "char *const area = %s;", area);
+    const char *area = hr_stage_goes_in_pieces(s->plan, s->stage)
+                           ? "work"
+                           : hr_format(p, "work + thread * (%s)", hr_stage_thread_text(p, s->stage));
+    if (!hr_stage_goes_by(s, HR_LOOP_BLOCK)) hr_print(p, "char *const area = %s;", area);
     for (int k = 0; k < hr_stash_of(s->stage)->count; k++) {
-        if (s->pipelined && !hr_stash_of(s->stage)->once[k]) continue;
+        if (hr_stage_goes_by(s, HR_LOOP_PIPELINE) && !hr_stash_of(s->stage)->once[k]) continue;
         s->stash_name[k] = hr_format(p, "kept_%d", k);
         hr_print(p, "float *const kept_%d = (float *)(area + %s);", k,
                  hr_stage_area_offset(p, s->stage, -1, k));
@@ -162,9 +159,9 @@ static void print_counted_tasks(hr_stage_printer *s) {
 /* One run of tasks a thread, or `chunk` tasks at a time, round robin. */
 static void print_task_header(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    int chunk = hr_stage_knobs(s->stage)->chunk;
+    int chunk = hr_cpu_walk_of(s->stage)->chunk;
     hr_print(p, "const int64_t tasks = %s;", hr_stage_task_total(s));
-    if (s->counted) {
+    if (hr_stage_counts_tasks(s)) {
         print_counted_tasks(s);
         return;
     }
@@ -207,10 +204,31 @@ static void print_pieces(hr_stage_printer *s) {
     hr_list_c_loop(s->p, &body);
 }
 
+/* All indices are one axis: the lane's, and every other is 0. */
+static void flatten(hr_stage_printer *s) {
+    const hr_stage *stage = s->stage;
+    int indices[HR_AXES_MAX], count = 0;
+    for (int i = 0; i < stage->task_count; i++)
+        indices[count++] = stage->task[i];
+    for (int i = 0; i < stage->row_count; i++)
+        indices[count++] = stage->row[i];
+    s->p->flat = hr_format(s->p, "(%s)", hr_emit_points(s->p, indices, count));
+    s->p->outer_count = 0;
+}
+
+static void print_flat_indices(hr_stage_printer *s) {
+    const hr_stage *stage = s->stage;
+    for (int i = 0; i < stage->task_count + stage->row_count - 1; i++) {
+        int index = i < stage->task_count ? stage->task[i] : stage->row[i - stage->task_count];
+        hr_print(s->p, "const int64_t %s = 0;", hr_emit_index(s->p, index));
+        hr_print(s->p, "(void)%s;", hr_emit_index(s->p, index));
+    }
+}
+
 /* What is one for the whole stage every thread computes; the first one stores it. */
 static void print_split(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    if (p->flat) hr_stage_flat_indices(s);
+    if (p->flat) print_flat_indices(s);
     hr_stage_row_steps(s, 0);
     if (hr_plan_has_lists(s->plan))
         print_pieces(s);
@@ -280,39 +298,9 @@ static void print_groups(hr_stage_printer *s) {
     hr_stage_chains_end(s);
 }
 
-static void print_task_loop(hr_stage_printer *s) {
+static void print_tasks(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    if (s->apart) {
-        if (hr_cpu_walk_of(s->stage)->strip)
-            hr_stage_column_strips(s);
-        else if (hr_cpu_walk_of(s->stage)->sums == HR_SUMS_IN_REGISTERS)
-            hr_stage_column_share(s);
-        else
-            print_groups(s);
-        return;
-    }
-    if (s->split) {
-        print_split(s);
-        return;
-    }
-    if (s->transposed) {
-        hr_stage_transpose_loop(s, print_passes);
-        return;
-    }
-    if (hr_cpu_walk_of(s->stage)->gathered) {
-        hr_order_loop(s, print_passes);
-        return;
-    }
-    if (s->few) {
-        print_few(s);
-        return;
-    }
-    if (s->jammed) {
-        hr_stage_jam_loop(s);
-        return;
-    }
     hr_stage_lines_begin(s, hr_format(p, "%s * thread / threads", hr_stage_task_total(s)));
-    s->counted = s->stage->task_count > 1 && !hr_stage_knobs(s->stage)->chunk;
     hr_stage_chains_begin(s);
     print_task_header(s);
     p->indent++;
@@ -320,34 +308,54 @@ static void print_task_loop(hr_stage_printer *s) {
     hr_stage_chains_go_on(s, "1", hr_stage_row_size(p, s->stage));
     p->indent--;
     hr_print(p, "}");
-    s->counted = false;
-    if (hr_stage_knobs(s->stage)->chunk) hr_print(p, "}");
+    if (hr_cpu_walk_of(s->stage)->chunk) hr_print(p, "}");
     hr_stage_chains_end(s);
     hr_stage_lines_end(s);
 }
+
+static void print_transposed(hr_stage_printer *s) {
+    hr_stage_transpose_loop(s, print_passes);
+}
+
+static void print_gathered(hr_stage_printer *s) {
+    hr_order_loop(s, print_passes);
+}
+
+/* Those of stages that stand alone; a scatter has its own areas. */
+static void (*const loops[])(hr_stage_printer *) = {
+    [HR_LOOP_TASKS] = print_tasks,
+    [HR_LOOP_LANES] = print_split,
+    [HR_LOOP_FLAT] = print_split,
+    [HR_LOOP_SHARES] = print_few,
+    [HR_LOOP_JAM] = hr_stage_jam_loop,
+    [HR_LOOP_PIPELINE] = hr_stage_pipeline_loop,
+    [HR_LOOP_TRANSPOSED] = print_transposed,
+    [HR_LOOP_GATHERED] = print_gathered,
+    [HR_LOOP_GROUPS] = print_groups,
+    [HR_LOOP_COLUMNS] = hr_stage_column_share,
+    [HR_LOOP_STRIPS] = hr_stage_column_strips,
+};
 
 static bool has_streams(const hr_stage_printer *s) {
     if (s->lines) return true;
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
-        if (s->jammed && hr_stage_collects(s->plan, s->stage, step)) return true;
-        if (step->kind == HR_STEP_ELEMENT && step->stored && hr_stage_streams(s->p, hr_stage_target(s, step)))
+        if (hr_stage_goes_by(s, HR_LOOP_JAM) && hr_stage_collects(s->plan, s->stage, step)) return true;
+        if (step->kind == HR_STEP_ELEMENT && step->stored &&
+            hr_cpu_walk_streams(hr_cpu_walk_of(s->stage), hr_stage_target(s, step)))
             return true;
     }
     return false;
 }
 
 static void print_work(hr_stage_printer *s) {
-    if (hr_stage_has(s->stage, HR_STEP_SCATTER)) {
+    if (hr_stage_goes_by(s, HR_LOOP_SCATTER)) {
         hr_stage_scatter(s);
         return;
     }
     print_areas(s);
     print_stash_once(s);
-    if (s->pipelined)
-        hr_stage_pipeline_loop(s);
-    else
-        print_task_loop(s);
+    loops[hr_cpu_walk_of(s->stage)->loop](s);
     print_totals(s);
     if (has_streams(s)) hr_print(s->p, "stream_end();");
 }
@@ -387,8 +395,6 @@ static void print_run(hr_stage_printer *s) {
 
 /* The last stage of a run has the loop over its strips. */
 static hr_status emit_joined(hr_stage_printer *s, hr_stage_functions *out) {
-    s->joined = true;
-    s->apart = hr_cpu_walk_of(s->stage)->sums == HR_SUMS_IN_REGISTERS;
     *out = (hr_stage_functions){0};
     print_words(s);
     hr_stage_strip_function(s);
@@ -401,7 +407,6 @@ static hr_status emit_joined(hr_stage_printer *s, hr_stage_functions *out) {
 static hr_status emit_rows(hr_stage_printer *s, hr_stage_functions *out) {
     hr_printer *p = s->p;
     *out = (hr_stage_functions){0};
-    s->attends = true;
     print_words(s);
     hr_text body, *lines = hr_print_aside(p, &body);
     print_areas(s);
@@ -417,55 +422,28 @@ static hr_status emit_rows(hr_stage_printer *s, hr_stage_functions *out) {
     return hr_text_status(p->out);
 }
 
-/* Rows are few: threads share each of them out. */
-static bool shares_lanes(const hr_stage_printer *s) {
-    const hr_cpu_walk *walk = hr_cpu_walk_of(s->stage);
-    return walk->partition == HR_PARTITION_LANES && !s->split && !s->transposed && !s->pipelined &&
-           !walk->gathered && !hr_stage_knobs(s->stage)->chunk;
-}
-
-/* Elements for which random numbers are drawn at a time. */
-static int tile_of(const hr_stage_printer *s) {
-    const int asked = (int)hr_stage_knobs(s->stage)->random_strip;
-    return asked ? asked : hr_limits_are_short(&s->plan->limits) ? TILE_SHORT : TILE;
-}
-
-/* Which of the ways to walk a stage that stands alone its printer takes. */
-static void choose_way(hr_stage_printer *s) {
-    const hr_stage *stage = s->stage;
-    const bool ordered = hr_cpu_walk_of(stage)->gathered != NULL;
-    s->split = hr_stage_can_split(s->plan, stage) || hr_stage_flatten(s);
-    s->pipelined = hr_cpu_walk_of(stage)->pipeline.depth;
-    s->transposed = !s->split && !ordered && hr_stage_is_transposed(s);
-    s->few = shares_lanes(s);
-    s->jammed = hr_stage_jam(stage) && !s->split && !s->transposed;
-    s->apart = !s->pipelined && !s->jammed && hr_column_is_apart(s->p, stage);
-    if (!s->split && !s->transposed && !s->few && !s->apart && !ordered) hr_stage_find_lines(s);
-    s->pieces = !s->transposed && !s->few && hr_stage_goes_in_pieces(s->plan, stage);
-    s->tile = tile_of(s);
-}
-
 /* The functions besides its own, and how it is called. */
 static hr_stage_functions functions_of(hr_stage_printer *s) {
     const hr_stage *stage = s->stage;
     const bool columns = hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) && !hr_cpu_walk_of(stage)->strip;
-    return (hr_stage_functions){.pieces = s->pieces,
-                                .sums = s->pieces && hr_stage_has_sums(stage),
+    const bool pieces = hr_stage_goes_in_pieces(s->plan, stage);
+    return (hr_stage_functions){.pieces = pieces,
+                                .sums = pieces && hr_stage_has_sums(stage),
                                 .begin = starts_at_zero(s),
                                 .end = columns || hr_stage_has(stage, HR_STEP_REDUCE_ALL)};
 }
 
 hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
-    const hr_run run = hr_schedule_run(p->plan, number);
     hr_stage_printer s;
     begin_stage(&s, p, number);
-    if (hr_schedule_attends(p->plan, number)) return emit_rows(&s, out);
-    if (run.first != run.last) return emit_joined(&s, out);
-    choose_way(&s);
+    if (hr_stage_goes_by(&s, HR_LOOP_BLOCK)) return emit_rows(&s, out);
+    if (hr_stage_goes_by(&s, HR_LOOP_JOINED)) return emit_joined(&s, out);
+    if (hr_stage_goes_by(&s, HR_LOOP_FLAT)) flatten(&s);
+    hr_stage_find_lines(&s);
     *out = functions_of(&s);
     print_words(&s);
     if (out->begin) print_function(&s, "_begin", HR_STAGE_PARAMETERS, print_clear);
-    if (s.pipelined) hr_stage_pipeline_functions(&s);
+    if (hr_stage_goes_by(&s, HR_LOOP_PIPELINE)) hr_stage_pipeline_functions(&s);
     print_function(&s, "", HR_STAGE_PARAMETERS, print_work);
     hr_printer_stage(p, s.stage);
     p->lane = -1; /* the end names every index */

@@ -92,5 +92,5 @@ const char *hr_stage_unsettled(hr_stage_printer *s) {
         const char *total = p->value[s->function->statements[step->statement].tensor];
         sums = hr_format(p, "%s%s!f32_is_settled(%s)", sums, *sums ? " || " : "", total);
     }
-    return s->pipelined ? sums : hr_format(p, "!exact && (%s)", sums);
+    return hr_stage_goes_by(s, HR_LOOP_PIPELINE) ? sums : hr_format(p, "!exact && (%s)", sums);
 }

@@ -22,24 +22,23 @@ static bool is_one_a_task(const hr_stage_printer *s, const hr_step *step) {
 static const hr_step *find_meeting(const hr_stage_printer *s) {
     const hr_stage *stage = s->stage;
     if (hr_limits_are_short(&s->plan->limits) || hr_cpu_walk_of(stage)->written_out ||
-        hr_cpu_walk_of(stage)->segments.run || s->jammed || stage->row_count != 1 || !stage->task_count ||
-        (s->pipelined &&
+        hr_cpu_walk_of(stage)->segments.run || hr_stage_goes_by(s, HR_LOOP_JAM) || stage->row_count != 1 ||
+        !stage->task_count ||
+        (hr_stage_goes_by(s, HR_LOOP_PIPELINE) &&
          (hr_cpu_walk_of(stage)->jam > 1 || hr_cpu_walk_of(stage)->pipeline.direction == HR_REVERSED)))
         return NULL;
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
         if (hr_expr_draws(step->value)) return NULL; /* a row goes by tiles */
         if (step->pass == stage->pass_count - 1 && step->kind == HR_STEP_ELEMENT && step->stored &&
-            hr_stage_streams(s->p, hr_stage_target(s, step)))
+            hr_cpu_walk_streams(hr_cpu_walk_of(stage), hr_stage_target(s, step)))
             return hr_stage_stores_in_order(s->plan, stage, step, 1) ? step : NULL;
     }
     return NULL;
 }
 
 void hr_stage_find_lines(hr_stage_printer *s) {
-    if (!s->p->vector || hr_stage_knobs(s->stage)->store == HR_STORE_CACHED ||
-        hr_stage_knobs(s->stage)->chunk)
-        return;
+    if (!hr_cpu_walk_of(s->stage)->whole_lines) return;
     s->meeting = find_meeting(s);
     for (int i = 0; i < s->stage->step_count && i < HR_STEPS_MAX; i++)
         if (&s->stage->steps[i] == s->meeting || is_one_a_task(s, &s->stage->steps[i]))

@@ -36,7 +36,7 @@ void hr_stage_row_steps(hr_stage_printer *s, int pass) {
         if (step->pass != pass) continue;
         if (step->kind == HR_STEP_ROW)
             hr_emit_step_value(s->p, step, hr_stage_scalar(s, step->value), step->value->type);
-        if (step->estimated && !s->pipelined) hr_stage_estimate(s);
+        if (step->estimated && !hr_stage_goes_by(s, HR_LOOP_PIPELINE)) hr_stage_estimate(s);
         if (is_row_total(s, step)) add_to_total(s, step, hr_stage_scalar(s, step->value));
     }
 }
@@ -63,18 +63,6 @@ void hr_stage_row_stores(hr_stage_printer *s) {
 
 /* ---- lane passes ---- */
 
-bool hr_stage_streams(const hr_printer *p, const hr_tensor *target) {
-    hr_dtype dtype = target->dtype;
-    bool streams = hr_dtype_size(dtype) == 4 || dtype == HR_F16 || dtype == HR_BF16;
-    if (!p->vector || !streams || hr_stage_knobs(p->stage)->store == HR_STORE_CACHED) return false;
-    if (hr_cpu_walk_of(p->stage)->row_ends == HR_ROWS_RAGGED && !p->flat &&
-        hr_stage_knobs(p->stage)->store != HR_STORE_STREAMING)
-        return false;
-    /* An inout's lines are in cache already, and scratch is read again soon: ordinary stores cost them no
-     * extra traffic. */
-    return hr_stage_knobs(p->stage)->store == HR_STORE_STREAMING || target->role == HR_ROLE_RESULT;
-}
-
 static bool in_lane_loop(const hr_stage_printer *s, const hr_step *step) {
     switch (step->kind) {
     case HR_STEP_ELEMENT:
@@ -82,7 +70,7 @@ static bool in_lane_loop(const hr_stage_printer *s, const hr_step *step) {
     case HR_STEP_REDUCE_ROW:
         return !step->estimated;
     case HR_STEP_REDUCE_COLUMN:
-        return !s->apart;
+        return !hr_cpu_walk_sums_apart(hr_cpu_walk_of(s->stage));
     case HR_STEP_REDUCE_ALL:
         return !is_row_total(s, step);
     default:
@@ -104,8 +92,9 @@ static int lane_steps(hr_stage_printer *s, int pass, hr_lane_step *out) {
         lane->use = step->kind == HR_STEP_ELEMENT         ? HR_LANE_STORE
                     : step->kind == HR_STEP_REDUCE_COLUMN ? HR_LANE_COLUMN
                                                           : HR_LANE_REDUCE;
-        lane->collected = s->jammed && hr_stage_collects(s->plan, s->stage, step);
-        lane->stream = lane->use == HR_LANE_STORE && hr_stage_streams(s->p, hr_stage_target(s, step));
+        lane->collected = hr_stage_goes_by(s, HR_LOOP_JAM) && hr_stage_collects(s->plan, s->stage, step);
+        lane->stream = lane->use == HR_LANE_STORE &&
+                       hr_cpu_walk_streams(hr_cpu_walk_of(s->stage), hr_stage_target(s, step));
     }
     return count + hr_stage_variance_squares(s, pass, out + count, HR_STEPS_MAX - count);
 }
@@ -153,6 +142,12 @@ static int choose_ways(hr_stage_printer *s, const hr_lane_pass *lanes) {
     return vectors_of_line(s, lanes);
 }
 
+/* A pass walks the lanes `first` to `last` of its row. */
+static bool takes_part(hr_cpu_loop loop) {
+    return loop == HR_LOOP_LANES || loop == HR_LOOP_FLAT || loop == HR_LOOP_PIPELINE ||
+           loop == HR_LOOP_TRANSPOSED || loop == HR_LOOP_SHARES || loop == HR_LOOP_JOINED;
+}
+
 hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *steps,
                                 const hr_expr **prefetched) {
     hr_printer *p = s->p;
@@ -160,10 +155,10 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
         .steps = steps, .stash = hr_stash_of(s->stage)->value, .stash_count = hr_stash_of(s->stage)->count};
     lanes.step_count = lane_steps(s, pass, steps);
     const char *whole = s->stage->row_count ? hr_emit_index_size(p, p->lane) : "1";
-    bool part = s->split || s->pipelined || s->transposed || s->few || s->joined;
+    const bool part = takes_part(hr_cpu_walk_of(s->stage)->loop);
     lanes.first = part ? "first" : "0";
-    lanes.last = part ? "last" : s->attends ? "limit" : whole;
-    if (s->pipelined) {
+    lanes.last = part ? "last" : hr_stage_goes_by(s, HR_LOOP_BLOCK) ? "limit" : whole;
+    if (hr_stage_goes_by(s, HR_LOOP_PIPELINE)) {
         lanes.state = "row->";
         lanes.whole = pass == s->stage->pass_count - 1 ? whole : NULL;
         lanes.group = hr_cpu_walk_of(s->stage)->jam;
@@ -172,10 +167,10 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
     lanes.stash_done = s->stash_done;
     hr_random_list randoms;
     hr_lane_randoms(p, &lanes, &randoms);
-    lanes.tile = randoms.count ? s->tile : 0;
+    lanes.tile = randoms.count ? hr_cpu_walk_of(s->stage)->random_strip : 0;
     lanes.ways = lanes.unit = choose_ways(s, &lanes);
     lanes.chain = s->stage->schedule->chain;
-    if (hr_cpu_walk_of(s->stage)->segments.run && !part && !s->jammed)
+    if (hr_cpu_walk_of(s->stage)->segments.run && !part && !hr_stage_goes_by(s, HR_LOOP_JAM))
         lanes.segments = &hr_cpu_walk_of(s->stage)->segments;
     hr_stage_prefetch(s, pass, &lanes, prefetched);
     hr_stage_lines_join(s, pass, &lanes);
@@ -208,12 +203,16 @@ void hr_stage_pass(hr_stage_printer *s, int pass) {
     }
 }
 
+bool hr_stage_counts_tasks(const hr_stage_printer *s) {
+    return hr_stage_goes_by(s, HR_LOOP_TASKS) && s->stage->task_count > 1 && !hr_cpu_walk_of(s->stage)->chunk;
+}
+
 void hr_stage_task_indices(hr_stage_printer *s) {
     if (s->stage->task_count == 1) {
         hr_print(s->p, "const int64_t %s = task;", hr_emit_index(s->p, s->stage->task[0]));
         return;
     }
-    if (s->stage->task_count && !s->counted) {
+    if (s->stage->task_count && !hr_stage_counts_tasks(s)) {
         hr_print(s->p, "int64_t rest = task;");
         hr_emit_indices(s->p, "const int64_t ", s->stage->task, s->stage->task_count);
     }

@@ -16,28 +16,22 @@ typedef struct hr_stage_printer {
     const hr_plan *plan;
     const hr_function *function;
     int number;
-    bool split;      /* no task index: the lanes themselves are spread over threads */
-    bool pipelined;  /* the passes of several rows run side by side: see stage_pipeline.h */
-    bool transposed; /* tasks in groups that read an array across: see stage_transpose.h */
-    bool jammed;     /* several short rows go through each pass: see stage_jam.h */
-    bool joined;     /* each strip of columns goes through it and the stages beside it: see stage_columns.h */
-    bool attends;    /* rows between two products, a block of them at a time: see attend_c.h */
-    bool few;        /* each thread has a share of every row: few rows of a map */
-    bool apart;      /* column sums have a loop of their own over a group of tasks: see column_loop.h */
-    bool pieces; /* what is a thread here is a piece of one's share, whose area `work` is: prelude/shares.h */
-    bool counted; /* the task's indices are variables that the loop over tasks counts on */
-    int together; /* with `pipelined`: vectors that each pass does before the next one */
+    int together; /* in a pipeline: vectors that each pass does before the next one */
     int block;    /* with groups of rows: vectors of a block of columns */
-    int64_t tile;
     const char *stash_name[HR_STASH_MAX];
     bool stash_done[HR_STASH_MAX];
     const char *next_row[HR_STREAMS_MAX];
-    const char *ahead[HR_STEPS_MAX]; /* with `jammed`: lines before the loop, how far ahead passes prefetch */
+    const char
+        *ahead[HR_STEPS_MAX]; /* of jammed rows: lines before the loop, how far ahead passes prefetch */
     int ahead_count;
     int lines; /* results that leave in whole lines although each is less: see stage_line.h */
     signed char line[HR_STEPS_MAX]; /* by step: which of them it is, from 1 on; 0 = none */
     const hr_step *meeting;         /* the one whose rows meet in lines; NULL = none */
 } hr_stage_printer;
+
+static inline bool hr_stage_goes_by(const hr_stage_printer *s, hr_cpu_loop loop) {
+    return hr_cpu_walk_of(s->stage)->loop == loop;
+}
 
 static inline const hr_statement *hr_stage_statement(const hr_stage_printer *s, const hr_step *step) {
     return &s->function->statements[step->statement];
@@ -54,8 +48,6 @@ static inline hr_dtype hr_stage_reduced_type(const hr_stage_printer *s, const hr
 
 /* A value of the task level, as a scalar; prints the lines that it takes. */
 const char *hr_stage_scalar(hr_stage_printer *s, const hr_expr *value);
-/* Whether vectors of a result leave past the caches. */
-bool hr_stage_streams(const hr_printer *printer, const hr_tensor *target);
 
 /* The lane loop of one pass; `steps` has HR_STEPS_MAX entries, `prefetched` HR_STREAMS_MAX. */
 hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *steps,
@@ -65,6 +57,8 @@ void hr_stage_row_steps(hr_stage_printer *s, int pass);
 void hr_stage_row_stores(hr_stage_printer *s);
 /* The lanes of a pass and what they add up to, as values of the task. */
 void hr_stage_pass(hr_stage_printer *s, int pass);
+/* The task's indices are variables that the loop over tasks counts on. */
+bool hr_stage_counts_tasks(const hr_stage_printer *s);
 /* The task's indices from `task`, and how many tasks there are. */
 void hr_stage_task_indices(hr_stage_printer *s);
 const char *hr_stage_task_total(hr_stage_printer *s);

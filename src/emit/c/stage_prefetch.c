@@ -126,7 +126,7 @@ static void find_pass_streams(hr_stage_printer *s, int pass, hr_lane_pass *lanes
                               const hr_expr **prefetched) {
     stream_list list = {.s = s, .node = prefetched};
     hr_walk walk = {.enter = is_of_lanes, .leave = find_stream, .context = &list};
-    for (int before = 0; before <= (s->pipelined ? pass : 0); before++) {
+    for (int before = 0; before <= (hr_stage_goes_by(s, HR_LOOP_PIPELINE) ? pass : 0); before++) {
         list.count = 0;
         for (int i = 0; i < s->stage->step_count; i++)
             if (s->stage->steps[i].pass == before) hr_walk_through(&walk, s->stage->steps[i].value);
@@ -152,7 +152,8 @@ static int prefetch_part(const hr_stage_printer *s, int pass) {
     if (pass == s->stage->fallback_pass && pass) return 0;
     for (int other = 0; other < last; other++)
         long_before = long_before || pass_computes_special(s, other);
-    if (pass == last) return s->apart ? 4 : !long_before ? 6 : passes == 2 ? 4 : 3;
+    if (pass == last)
+        return hr_cpu_walk_sums_apart(hr_cpu_walk_of(s->stage)) ? 4 : !long_before ? 6 : passes == 2 ? 4 : 3;
     if (pass < last && pass_computes_special(s, pass)) return 4;
     return passes == 2 ? 2 : 1;
 }
@@ -160,7 +161,8 @@ static int prefetch_part(const hr_stage_printer *s, int pass) {
 static void share_prefetch(const hr_stage_printer *s, int pass, hr_lane_pass *lanes) {
     lanes->prefetch_part = prefetch_part(s, pass);
     lanes->prefetch_before = lanes->prefetch_of = 0;
-    for (int other = 0; other < s->stage->pass_count + s->apart; other++) {
+    for (int other = 0; other < s->stage->pass_count + hr_cpu_walk_sums_apart(hr_cpu_walk_of(s->stage));
+         other++) {
         int part = prefetch_part(s, other);
         lanes->prefetch_of += part;
         if (other < pass) lanes->prefetch_before += part;
@@ -179,7 +181,8 @@ static bool is_narrow_or_summed(const hr_stage_printer *s, const hr_lane_pass *l
  * fast that on some machines it costs more than it gains: only where the tuner does not choose how far ahead.
  */
 static int near_bytes(const hr_stage_printer *s, const hr_lane_pass *lanes) {
-    if (!s->pipelined && !(hr_limits_stores_wait(&s->plan->limits) && hr_stage_main_passes(s->stage) == 1))
+    if (!hr_stage_goes_by(s, HR_LOOP_PIPELINE) &&
+        !(hr_limits_stores_wait(&s->plan->limits) && hr_stage_main_passes(s->stage) == 1))
         return 0;
     if (is_narrow_or_summed(s, lanes)) return NEAR_BYTES;
     return hr_stage_knobs(s->stage)->prefetch ? 0 : NEAR_BYTES_F32;
@@ -197,7 +200,7 @@ static const char *next_row_place(const hr_stage_printer *s, const hr_lane_pass 
 static const char *print_ahead(hr_stage_printer *s, int pass, const char *elements) {
     const char *name = hr_format(s->p, "ahead_%d", pass);
     const char *line = hr_format(s->p, "const int64_t %s = %s;", name, elements);
-    if (s->jammed && s->ahead_count < HR_STEPS_MAX)
+    if (hr_stage_goes_by(s, HR_LOOP_JAM) && s->ahead_count < HR_STEPS_MAX)
         s->ahead[s->ahead_count++] = line;
     else
         hr_print(s->p, "%s", line);
@@ -212,10 +215,10 @@ static void place_ahead(hr_stage_printer *s, int pass, hr_lane_pass *lanes, cons
     const int part = lanes->prefetch_part, of = lanes->prefetch_of;
     if (of) first = hr_format(p, "%s + %d * (%s) / %d", first, lanes->prefetch_before, row, of);
     const char *begin = print_ahead(s, pass, first);
-    lanes->prefetch_first = s->jammed;
-    lanes->prefetch_place = s->jammed ? begin
-                            : !of     ? hr_format(p, "%s + i", begin)
-                            : of == 8 ? hr_format(p, "%s + (%d * i >> 3)", begin, part)
+    lanes->prefetch_first = hr_stage_goes_by(s, HR_LOOP_JAM);
+    lanes->prefetch_place = hr_stage_goes_by(s, HR_LOOP_JAM) ? begin
+                            : !of                            ? hr_format(p, "%s + i", begin)
+                            : of == 8                        ? hr_format(p, "%s + (%d * i >> 3)", begin, part)
                                       : hr_format(p, "%s + %d * i / %d", begin, part, of);
 }
 
@@ -242,12 +245,13 @@ static void prefetch_strip(const hr_stage_printer *s, hr_lane_pass *lanes) {
 static int choice_of(const hr_stage_printer *s, bool ahead) {
     const int asked = hr_stage_knobs(s->stage)->prefetch;
     if (asked) return asked;
-    if (s->pipelined && !hr_limits_stores_wait(&s->plan->limits)) return HR_PREFETCH_16K;
+    if (hr_stage_goes_by(s, HR_LOOP_PIPELINE) && !hr_limits_stores_wait(&s->plan->limits))
+        return HR_PREFETCH_16K;
     return ahead || hr_stage_is_bound_by_operations(s->plan, s->stage) ? HR_PREFETCH_4K : HR_PREFETCH_8K;
 }
 
 static bool asks(const hr_stage_printer *s, int pass, int choice, bool ahead) {
-    if (choice == HR_PREFETCH_OFF || s->attends || !s->p->vector) return false;
+    if (choice == HR_PREFETCH_OFF || hr_stage_goes_by(s, HR_LOOP_BLOCK) || !s->p->vector) return false;
     if (pass && pass == s->stage->fallback_pass) return false;
     return ahead || choice >= HR_PREFETCH_8K || pass >= s->stage->pass_count - 1;
 }
@@ -259,16 +263,17 @@ static void ask_ahead(hr_stage_printer *s, hr_lane_pass *lanes, int choice) {
     const hr_cpu_walk *walk = hr_cpu_walk_of(s->stage);
     const bool asked = hr_stage_knobs(s->stage)->prefetch;
     const char *row = hr_stage_row_size(p, s->stage);
-    if (s->apart) {
+    if (hr_cpu_walk_sums_apart(hr_cpu_walk_of(s->stage))) {
         lanes->prefetch_place =
             hr_format(p, "%d * %s + i", HR_COLUMN_GROUP, walk->strip ? hr_emit_index_size(p, p->lane) : row);
-    } else if (s->pipelined && walk->jam > 1) { /* the same place of the row that comes after this one */
+    } else if (hr_stage_goes_by(s, HR_LOOP_PIPELINE) &&
+               walk->jam > 1) { /* the same place of the row that comes after this one */
         lanes->prefetch_place = hr_format(p, "%d * (%s) + i", walk->jam, row);
     } else if (!asked && hr_stage_has_only(s->stage, HR_STEP_REDUCE_COLUMN)) {
         lanes->prefetch = "prefetch_near";
         lanes->prefetch_bytes = COLUMN_BYTES;
     } else {
-        bool many = !asked && !s->pipelined && lanes->prefetch_count > MANY_STREAMS;
+        bool many = !asked && !hr_stage_goes_by(s, HR_LOOP_PIPELINE) && lanes->prefetch_count > MANY_STREAMS;
         lanes->prefetch_bytes = 1024 << (choice - 1 - many);
     }
 }
@@ -280,8 +285,9 @@ static void ask_next_row(hr_stage_printer *s, int pass, hr_lane_pass *lanes, int
         place_ahead(s, pass, lanes, next_row_place(s, lanes, row), row);
         return;
     }
-    const char *first =
-        s->apart ? hr_format(s->p, "%d * (%s)", HR_COLUMN_GROUP, row) : next_row_place(s, lanes, row);
+    const char *first = hr_cpu_walk_sums_apart(hr_cpu_walk_of(s->stage))
+                            ? hr_format(s->p, "%d * (%s)", HR_COLUMN_GROUP, row)
+                            : next_row_place(s, lanes, row);
     share_prefetch(s, pass, lanes);
     place_ahead(s, pass, lanes, first, row);
 }
@@ -295,7 +301,7 @@ static void ask_next_row(hr_stage_printer *s, int pass, hr_lane_pass *lanes, int
  * hardware read on past the ends of rows that nothing follows. */
 void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched) {
     const hr_device_limits *limits = &s->plan->limits;
-    const bool ahead = hr_stage_main_passes(s->stage) == 1 || s->pipelined;
+    const bool ahead = hr_stage_main_passes(s->stage) == 1 || hr_stage_goes_by(s, HR_LOOP_PIPELINE);
     const int choice = choice_of(s, ahead);
     if (!asks(s, pass, choice, ahead)) return;
     find_pass_streams(s, pass, lanes, prefetched);
@@ -309,5 +315,5 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const
         ask_ahead(s, lanes, choice);
     else
         ask_next_row(s, pass, lanes, choice);
-    if (s->joined) prefetch_strip(s, lanes);
+    if (hr_stage_goes_by(s, HR_LOOP_JOINED)) prefetch_strip(s, lanes);
 }

@@ -9,67 +9,10 @@
 
 /* Bytes that a lane reads for a group of tasks, two lines; lanes of a block; how many of them ahead are asked
  * for: rows a large power of two apart share few places of a cache. */
-enum { SPAN = 128, BLOCK = 64, AHEAD = 16, TILES_MOST = 2 };
-
-typedef struct transposition {
-    int count;
-    const hr_expr *element[TILES_MOST];
-} transposition;
+enum { SPAN = 128, BLOCK = 64, AHEAD = 16 };
 
 static int last_task(const hr_stage_printer *s) {
     return s->stage->task[s->stage->task_count - 1];
-}
-
-/* Plain indices or numbers, the last of them the last task's, one of those before the lane. */
-static bool lies_across(const hr_stage_printer *s, const hr_expr *element) {
-    const hr_tensor *tensor = &s->function->tensors[element->tensor];
-    bool lane = false;
-    if (element->type != HR_F32 || tensor->rank < 2 || element->arg_count != tensor->rank) return false;
-    if (hr_element_is_checked(s->function, element)) return false;
-    for (int a = 0; a < tensor->rank; a++) {
-        const hr_expr *subscript = element->args[a];
-        if (subscript->op != HR_OP_INDEX && subscript->op != HR_OP_NUMBER) return false;
-        bool last = subscript->op == HR_OP_INDEX && subscript->index == last_task(s);
-        if (last != (a == tensor->rank - 1)) return false;
-        lane = lane || (subscript->op == HR_OP_INDEX && subscript->index == s->p->lane);
-    }
-    return lane;
-}
-
-typedef struct search {
-    hr_stage_printer *s;
-    transposition *out;
-} search;
-
-static hr_visit find_across(void *context, const hr_expr *node) {
-    const search *in = context;
-    hr_printer *p = in->s->p;
-    if (hr_expr_level(p, node) != HR_AT_LANE || p->buffer[node->id]) return HR_VISIT_PAST;
-    if (node->op != HR_OP_ELEMENT || hr_expr_is_row_form(p, node)) return HR_VISIT_ON;
-    if (lies_across(in->s, node) && in->out->count < TILES_MOST) in->out->element[in->out->count++] = node;
-    return HR_VISIT_PAST;
-}
-
-static void find_transposed(hr_stage_printer *s, transposition *out) {
-    search in = {s, out};
-    hr_walk walk = {.enter = find_across, .context = &in};
-    *out = (transposition){0};
-    for (int i = 0; i < s->stage->step_count; i++)
-        if (s->stage->steps[i].stored) hr_walk_through(&walk, s->stage->steps[i].value);
-    hr_printer_walked(s->p, &walk);
-}
-
-bool hr_stage_is_transposed(hr_stage_printer *s) {
-    const hr_stage *stage = s->stage;
-    transposition found;
-    if (stage->shape != HR_SHAPE_MAP || !hr_stage_is_vector(stage) || stage->row_count != 1 ||
-        !stage->task_count || stage->pass_count != 1 || hr_cpu_walk_of(stage)->pipeline.depth ||
-        hr_stage_knobs(s->stage)->chunk || hr_plan_has_lists(s->plan))
-        return false;
-    for (int i = 0; i < stage->step_count; i++)
-        if (stage->steps[i].kind != HR_STEP_ELEMENT) return false;
-    find_transposed(s, &found);
-    return found.count > 0;
 }
 
 /* Elements from one lane to the next. */
@@ -115,23 +58,23 @@ static void print_fill(hr_stage_printer *s, const hr_expr *element, int number) 
     hr_print(p, "    }");
 }
 
-static int rows_of(const hr_stage_printer *s, const transposition *found) {
+static int rows_of(const hr_stage_printer *s, const hr_cpu_walk *walk) {
     int size = 4;
-    for (int k = 0; k < found->count; k++) {
-        int own = (int)hr_dtype_size(s->function->tensors[found->element[k]->tensor].dtype);
+    for (int k = 0; k < walk->across_count; k++) {
+        int own = (int)hr_dtype_size(s->function->tensors[walk->across[k]->tensor].dtype);
         if (own < size) size = own;
     }
     return SPAN / size;
 }
 
-static void print_tiles(hr_stage_printer *s, const transposition *found) {
+static void print_tiles(hr_stage_printer *s, const hr_cpu_walk *walk) {
     hr_printer *p = s->p;
-    for (int k = 0; k < found->count; k++) {
+    for (int k = 0; k < walk->across_count; k++) {
         hr_print(p, "{");
         p->indent++;
         hr_print(p, "const int64_t task = group, i = first;");
         hr_stage_task_indices(s);
-        print_fill(s, found->element[k], k);
+        print_fill(s, walk->across[k], k);
         p->indent--;
         hr_print(p, "}");
     }
@@ -139,13 +82,12 @@ static void print_tiles(hr_stage_printer *s, const transposition *found) {
 
 void hr_stage_transpose_loop(hr_stage_printer *s, void (*print_task)(hr_stage_printer *s)) {
     hr_printer *p = s->p;
-    transposition found;
-    find_transposed(s, &found);
-    int rows = rows_of(s, &found);
+    const hr_cpu_walk *walk = hr_cpu_walk_of(s->stage);
+    int rows = rows_of(s, walk);
     const char *size = hr_emit_index_size(p, last_task(s)), *lanes = hr_emit_index_size(p, p->lane);
     hr_print(p, "const int64_t groups = (%s + %d) / %d, units = groups * (%s);", size, rows - 1, rows,
              hr_emit_points(p, s->stage->task, s->stage->task_count - 1));
-    for (int k = 0; k < found.count; k++)
+    for (int k = 0; k < walk->across_count; k++)
         hr_print(p, "_Alignas(64) float tile_%d[%d][%d + HR_LANES];", k, rows, BLOCK);
     hr_print(
         p, "for (int64_t unit = units * thread / threads; unit < units * (thread + 1) / threads; unit++) {");
@@ -155,17 +97,17 @@ void hr_stage_transpose_loop(hr_stage_printer *s, void (*print_task)(hr_stage_pr
     hr_print(p, "for (int64_t first = 0; first < %s; first += %d) {", lanes, BLOCK);
     p->indent++;
     hr_print(p, "const int64_t last = first + %d < %s ? first + %d : %s;", BLOCK, lanes, BLOCK, lanes);
-    print_tiles(s, &found);
+    print_tiles(s, walk);
     hr_printer_forget(p, HR_AT_TASK);
-    for (int k = 0; k < found.count; k++)
-        p->buffer[found.element[k]->id] = hr_format(p, "tile_%d[task - group] + (i - first)", k);
+    for (int k = 0; k < walk->across_count; k++)
+        p->buffer[walk->across[k]->id] = hr_format(p, "tile_%d[task - group] + (i - first)", k);
     hr_print(p, "for (int64_t task = group; task < group + count; task++) {");
     p->indent++;
     print_task(s);
     p->indent--;
     hr_print(p, "}");
-    for (int k = 0; k < found.count; k++)
-        p->buffer[found.element[k]->id] = NULL;
+    for (int k = 0; k < walk->across_count; k++)
+        p->buffer[walk->across[k]->id] = NULL;
     for (int i = 0; i < 2; i++) {
         p->indent--;
         hr_print(p, "}");

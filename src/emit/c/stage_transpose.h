@@ -10,8 +10,6 @@
 
 #include "emit/c/stage_parts.h"
 
-/* Whether the stage has such elements and nothing that stands in the way. */
-bool hr_stage_is_transposed(hr_stage_printer *s);
 /* The loop over tasks; `print_task` prints the passes over the lanes `first` to `last` of `task`. */
 void hr_stage_transpose_loop(hr_stage_printer *s, void (*print_task)(hr_stage_printer *s));
 

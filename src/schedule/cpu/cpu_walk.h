@@ -1,11 +1,29 @@
 /* How a CPU walks the tasks and rows of a stage: parameters that combine. schedule_cpu.c fills them in,
- * check_cpu.c says which combinations are none, and the printers in src/emit/c obey.
+ * check_schedule.c says which combinations are none, and the printers in src/emit/c obey.
  */
 #ifndef HR_SCHEDULE_CPU_CPU_WALK_H
 #define HR_SCHEDULE_CPU_CPU_WALK_H
 
 #include "plan/plan.h"
 #include "schedule/knobs.h"
+
+/* The loop that goes through a stage's tasks. */
+typedef enum hr_cpu_loop {
+    HR_LOOP_TASKS,      /* task after task */
+    HR_LOOP_LANES,      /* there is no task: threads share out the lanes */
+    HR_LOOP_FLAT,       /* the same of all indices as one axis */
+    HR_LOOP_SHARES,     /* each thread has a share of each task's lanes */
+    HR_LOOP_JAM,        /* several short rows go through each pass */
+    HR_LOOP_PIPELINE,   /* the passes of several rows run side by side */
+    HR_LOOP_TRANSPOSED, /* groups of tasks that read an array across the lanes */
+    HR_LOOP_GATHERED,   /* tasks in the order of the rows that they gather */
+    HR_LOOP_GROUPS,     /* the passes of a group of tasks, then its column sums */
+    HR_LOOP_COLUMNS,    /* column sums alone, over a group of tasks in registers */
+    HR_LOOP_STRIPS,     /* the same of a strip of columns at a time */
+    HR_LOOP_JOINED,     /* each strip of columns goes through it and the stages beside it */
+    HR_LOOP_BLOCK,      /* rows between two products, a block of them at a time */
+    HR_LOOP_SCATTER     /* each thread adds to its share of the places */
+} hr_cpu_loop;
 
 /* What a thread takes. */
 typedef enum hr_partition {
@@ -23,14 +41,19 @@ typedef enum hr_order {
 /* Where sums over tasks are added up. */
 typedef enum hr_column_sums {
     HR_SUMS_IN_CACHE,
-    HR_SUMS_IN_REGISTERS /* of a few tasks, before they go to the cache */
+    HR_SUMS_IN_REGISTERS, /* of a few tasks, before they go to the cache */
+    HR_SUMS_OF_GROUPS     /* the same beside other passes: in a loop of their own over a group of tasks */
 } hr_column_sums;
 
 typedef enum hr_row_ends {
     HR_ROWS_OF_LINES,
-    HR_ROWS_RAGGED /* rows of results so short, and no whole cache lines, that they do not pay to leave past
-                      the caches one by one */
+    HR_ROWS_RAGGED, /* rows of results so short, and no whole cache lines, that they do not pay to leave past
+                       the caches one by one */
+    HR_ROWS_COLLECTED /* such rows are put together in cache and leave in whole lines */
 } hr_row_ends;
+
+/* What leaves past the caches. */
+typedef enum hr_store { HR_STORES_CACHED, HR_RESULTS_PAST_CACHES, HR_STORES_PAST_CACHES } hr_store;
 
 typedef enum hr_direction { HR_FORWARD, HR_REVERSED } hr_direction;
 
@@ -41,18 +64,27 @@ typedef struct hr_pipeline {
     hr_throttle throttle;
 } hr_pipeline;
 
+enum { HR_ACROSS_MAX = 2 };
+
 typedef struct hr_cpu_walk {
+    hr_cpu_loop loop;
     const char *written_out; /* an axis each of whose elements is a step of its own; NULL = none */
     hr_partition partition;
     int64_t strip; /* columns, with HR_PARTITION_COLUMNS */
+    int chunk;     /* tasks that a thread takes at a time; 0 = one run of tasks a thread */
     hr_order order;
     hr_expr *gathered; /* with HR_ORDER_GATHERED: the element whose rows these are */
     hr_pipeline pipeline;
     int jam; /* rows side by side: of a pipeline through each block of columns, else through each pass before
                 the next; 0 and 1 = one by one */
     int accumulators; /* side by side in a reduction; 0 = as many as long rows pay for */
+    int random_strip; /* elements for which random numbers are drawn at a time */
     hr_column_sums sums;
     hr_row_ends row_ends;
+    hr_store store;
+    bool whole_lines; /* results that are less than a line each are put together to whole ones */
+    int across_count; /* with HR_LOOP_TRANSPOSED: the elements that are read across the lanes */
+    const hr_expr *across[HR_ACROSS_MAX];
     hr_segments segments; /* of the values that the only pass sums up, in the order of its steps */
 } hr_cpu_walk;
 
@@ -60,5 +92,13 @@ typedef struct hr_cpu_walk {
 static inline int hr_cpu_walk_jam(const hr_cpu_walk *walk) {
     return !walk->pipeline.depth && walk->jam > 1 ? walk->jam : 0;
 }
+
+/* Column sums have a loop of their own. */
+static inline bool hr_cpu_walk_sums_apart(const hr_cpu_walk *walk) {
+    return walk->sums != HR_SUMS_IN_CACHE;
+}
+
+/* Whether vectors of the tensor that a stage makes leave past the caches. */
+bool hr_cpu_walk_streams(const hr_cpu_walk *walk, const hr_tensor *target);
 
 #endif

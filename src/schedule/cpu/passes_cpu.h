@@ -45,6 +45,12 @@ hr_status hr_pass_pipeline_ends(const int64_t *extents, hr_plan *plan, hr_stage 
 /* Requires steps as they are walked. Provides how many addends the chains of its sums have. */
 void hr_pass_chains(const hr_plan *plan, hr_stage *stage);
 
+/* Requires all passes but those of lanes and segments, of all stages. Provides the loop. */
+hr_status hr_pass_task_loop(hr_plan *plan, int number);
+
+/* Requires the loop. Provides how results leave. */
+void hr_pass_store(hr_stage *stage);
+
 /* ---- of all stages together ---- */
 
 /* Requires the order and strips of all stages. Provides which go through strips together. */

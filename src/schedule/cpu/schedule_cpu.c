@@ -75,6 +75,10 @@ static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
             HR_TRY(schedule_rows(extents, plan, &plan->stages[i]));
         else
             HR_TRY(schedule_block(extents, plan, &plan->stages[i]));
+    for (int i = 0; i < plan->stage_count; i++) {
+        HR_TRY(hr_pass_task_loop(plan, i));
+        hr_pass_store(&plan->stages[i]);
+    }
     HR_TRY(hr_pass_segments(extents, plan));
     HR_TRY(hr_pass_contract_lanes(extents, plan));
     for (int i = 0; i < plan->stage_count; i++)
