@@ -104,17 +104,6 @@ void hr_expr_count_uses(hr_printer *p, const hr_expr *node) {
         hr_expr_count_uses(p, node->args[i]);
 }
 
-static hr_visit is_special(const hr_expr *node, const void *nothing) {
-    (void)nothing;
-    hr_special special = hr_op_info_of(node->op)->special;
-    return hr_visit_until(special != HR_SPECIAL_NONE && special != HR_SPECIAL_ROOT &&
-                          special != HR_SPECIAL_RANDOM);
-}
-
-bool hr_expr_computes_special(const hr_expr *expr) {
-    return hr_expr_find(expr, is_special, NULL);
-}
-
 /* ---- operations ---- */
 
 static const char *number_text(hr_printer *p, const hr_expr *node) {

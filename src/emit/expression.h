@@ -33,8 +33,6 @@ static inline bool hr_expr_is_vector(hr_printer *printer, const hr_expr *node) {
 
 /* Counts uses in one loop body (uses must be zeroed by hr_printer_forget(HR_AT_LANE)). */
 void hr_expr_count_uses(hr_printer *printer, const hr_expr *node);
-/* Somewhere in it is an exp, tanh or their kin. */
-bool hr_expr_computes_special(const hr_expr *node);
 /* Prints the lines that `node` needs at `level`: its parts of that level that stand inside deeper ones. */
 void hr_expr_prepare(hr_printer *printer, const hr_expr *node, hr_emit_level level);
 /* The text of `node` as an operand, after printing the lines it needs at its own level. Vector-mode nodes of

@@ -266,5 +266,7 @@ bool hr_plan_access(const hr_plan *plan, int64_t access, hr_access *out);
 bool hr_value_fits(const hr_function *function, const hr_expr *value, hr_dtype dtype);
 /* Of both operands. */
 bool hr_contract_fits(const hr_function *function, const hr_contract *contract, hr_dtype dtype);
+/* Somewhere in it is an exp, tanh or their kin. */
+bool hr_expr_computes_special(const hr_expr *expr);
 
 #endif

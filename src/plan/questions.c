@@ -165,3 +165,14 @@ bool hr_plan_access(const hr_plan *plan, int64_t access, hr_access *out) {
     }
     return false;
 }
+
+static hr_visit is_special(const hr_expr *node, const void *nothing) {
+    (void)nothing;
+    hr_special special = hr_op_info_of(node->op)->special;
+    return hr_visit_until(special != HR_SPECIAL_NONE && special != HR_SPECIAL_ROOT &&
+                          special != HR_SPECIAL_RANDOM);
+}
+
+bool hr_expr_computes_special(const hr_expr *expr) {
+    return hr_expr_find(expr, is_special, NULL);
+}

@@ -95,6 +95,8 @@ hr_run hr_schedule_run(const hr_plan *plan, int stage);
 bool hr_schedule_attends(const hr_plan *plan, int stage);
 /* Rows that are a task's own are stashed. */
 bool hr_stash_has_rows(const hr_stage *stage);
+/* CPU: the step is among the lanes of its pass. */
+bool hr_cpu_step_is_of_lanes(const hr_plan *plan, const hr_stage *stage, const hr_step *step);
 /* CPU: what it does for values of less than 32 bits takes a core longer than memory does. */
 bool hr_stage_is_bound_by_operations(const hr_plan *plan, const hr_stage *stage);
 /* CPU: whether sums that are added into places are totals of f64 until all is added: where the places are

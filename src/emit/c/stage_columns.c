@@ -64,7 +64,6 @@ static void print_indices(void *context) {
 
 void hr_stage_columns(hr_stage_printer *s, const char *last) {
     hr_lane_step steps[HR_STEPS_MAX];
-    const hr_expr *prefetched[HR_STREAMS_MAX];
     hr_lane_pass lanes = {.steps = steps, .first = "0", .last = hr_emit_index_size(s->p, s->p->lane)};
     if (hr_cpu_walk_of(s->stage)->strip) {
         lanes.first = "first";
@@ -77,7 +76,7 @@ void hr_stage_columns(hr_stage_printer *s, const char *last) {
                 .use = HR_LANE_COLUMN, .value = step->value, .reduce = step->reduce, .type = HR_F32, .id = i};
     }
     hr_column_tasks tasks = {"group", last, print_indices, s};
-    hr_stage_prefetch(s, s->stage->pass_count, &lanes, prefetched);
+    hr_stage_prefetch(s, s->stage->pass_count, &lanes);
     hr_column_loop(s->p, &lanes, &tasks);
 }
 

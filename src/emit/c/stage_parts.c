@@ -63,26 +63,11 @@ void hr_stage_row_stores(hr_stage_printer *s) {
 
 /* ---- lane passes ---- */
 
-static bool in_lane_loop(const hr_stage_printer *s, const hr_step *step) {
-    switch (step->kind) {
-    case HR_STEP_ELEMENT:
-        return step->stored && s->stage->row_count > 0;
-    case HR_STEP_REDUCE_ROW:
-        return !step->estimated;
-    case HR_STEP_REDUCE_COLUMN:
-        return !hr_cpu_walk_sums_apart(hr_cpu_walk_of(s->stage));
-    case HR_STEP_REDUCE_ALL:
-        return !is_row_total(s, step);
-    default:
-        return false;
-    }
-}
-
 static int lane_steps(hr_stage_printer *s, int pass, hr_lane_step *out) {
     int count = 0;
     for (int i = 0; i < s->stage->step_count && count < HR_STEPS_MAX; i++) {
         const hr_step *step = &s->stage->steps[i];
-        if (step->pass != pass || !in_lane_loop(s, step)) continue;
+        if (step->pass != pass || !hr_cpu_step_is_of_lanes(s->plan, s->stage, step)) continue;
         const hr_statement *statement = hr_stage_statement(s, step);
         hr_lane_step *lane = &out[count++];
         *lane =
@@ -99,47 +84,11 @@ static int lane_steps(hr_stage_printer *s, int pass, hr_lane_step *out) {
     return count + hr_stage_variance_squares(s, pass, out + count, HR_STEPS_MAX - count);
 }
 
-/* Whether a result has that type. */
-static bool stores(const hr_stage_printer *s, const hr_lane_pass *lanes, hr_dtype dtype) {
-    for (int i = 0; i < lanes->step_count; i++)
-        if (lanes->steps[i].use == HR_LANE_STORE &&
-            s->function->tensors[lanes->steps[i].tensor].dtype == dtype)
-            return true;
-    return false;
-}
-
-/* Vectors of a step that stores: what it prefetches and its own count are then once a line of results. */
-static int vectors_of_line(const hr_stage_printer *s, const hr_lane_pass *lanes) {
-    enum { LINE_FLOATS = 16, VECTORS_MOST = 2 };
-    int vectors = LINE_FLOATS / hr_limits_lanes(&s->plan->limits);
-    if (vectors > VECTORS_MOST) vectors = VECTORS_MOST;
-    return stores(s, lanes, HR_BF16) || stores(s, lanes, HR_F16) ? 2 * vectors : vectors;
-}
-
 /* Of bf16, two vectors that are a line cost less than two in order: of as many lanes as a line has. */
 static bool goes_in_pairs(hr_stage_printer *s, const hr_lane_pass *lanes) {
     hr_lane_pass pair = *lanes;
     pair.ways = 2;
     return !hr_limits_are_short(&s->plan->limits) && hr_lane_is_even_odd(s->p, &pair, NULL);
-}
-
-static int choose_ways(hr_stage_printer *s, const hr_lane_pass *lanes) {
-    bool reduces = false, plain = true;
-    for (int i = 0; i < lanes->step_count; i++) {
-        if (lanes->steps[i].use == HR_LANE_COLUMN) reduces = true;
-        if (lanes->steps[i].use != HR_LANE_REDUCE) continue;
-        reduces = true;
-        if (hr_op_finds_position(lanes->steps[i].reduce)) plain = false;
-    }
-    if (!plain || !s->p->vector) return 1;
-    if (reduces && hr_stage_knobs(s->stage)->accumulators) return hr_stage_knobs(s->stage)->accumulators;
-    if (reduces && hr_cpu_walk_of(s->stage)->accumulators == 1 && goes_in_pairs(s, lanes)) return 2;
-    if (reduces) return hr_cpu_walk_of(s->stage)->accumulators ? hr_cpu_walk_of(s->stage)->accumulators : 4;
-    bool dear = s->stage->shape == HR_SHAPE_MAP &&
-                (hr_limits_are_short(&s->plan->limits) || stores(s, lanes, HR_BF16));
-    for (int i = 0; i < lanes->step_count && dear; i++)
-        if (hr_expr_computes_special(lanes->steps[i].value)) return 4; /* side by side */
-    return vectors_of_line(s, lanes);
 }
 
 /* A pass walks the lanes `first` to `last` of its row. */
@@ -148,8 +97,7 @@ static bool takes_part(hr_cpu_loop loop) {
            loop == HR_LOOP_TRANSPOSED || loop == HR_LOOP_SHARES || loop == HR_LOOP_JOINED;
 }
 
-hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *steps,
-                                const hr_expr **prefetched) {
+hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *steps) {
     hr_printer *p = s->p;
     hr_lane_pass lanes = {
         .steps = steps, .stash = hr_stash_of(s->stage)->value, .stash_count = hr_stash_of(s->stage)->count};
@@ -168,11 +116,13 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
     hr_random_list randoms;
     hr_lane_randoms(p, &lanes, &randoms);
     lanes.tile = randoms.count ? hr_cpu_walk_of(s->stage)->random_strip : 0;
-    lanes.ways = lanes.unit = choose_ways(s, &lanes);
+    lanes.ways = hr_cpu_walk_of(s->stage)->unroll[pass];
+    if (lanes.ways == HR_UNROLL_PAIR) lanes.ways = goes_in_pairs(s, &lanes) ? 2 : 1;
+    lanes.unit = lanes.ways;
     lanes.chain = s->stage->schedule->chain;
     if (hr_cpu_walk_of(s->stage)->segments.run && !part && !hr_stage_goes_by(s, HR_LOOP_JAM))
         lanes.segments = &hr_cpu_walk_of(s->stage)->segments;
-    hr_stage_prefetch(s, pass, &lanes, prefetched);
+    hr_stage_prefetch(s, pass, &lanes);
     hr_stage_lines_join(s, pass, &lanes);
     return lanes;
 }
@@ -180,9 +130,8 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
 void hr_stage_pass(hr_stage_printer *s, int pass) {
     hr_printer *p = s->p;
     hr_lane_step steps[HR_STEPS_MAX];
-    const hr_expr *prefetched[HR_STREAMS_MAX];
-    hr_lane_pass lanes = hr_stage_lane_pass(s, pass, steps, prefetched);
-    hr_stage_next_rows(s, &lanes);
+    hr_lane_pass lanes = hr_stage_lane_pass(s, pass, steps);
+    hr_stage_next_rows(s, pass, &lanes);
     if (pass && pass == s->stage->fallback_pass) {
         hr_stage_variance_pass(s, &lanes);
         return;

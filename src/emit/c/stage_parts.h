@@ -5,7 +5,7 @@
 
 #include "emit/c/lane_pass.h"
 
-enum { HR_STEPS_MAX = 64, HR_STREAMS_MAX = 8 };
+enum { HR_STEPS_MAX = 64 };
 
 /* Lane steps that sum squares for the variance of step i have the id HR_SQUARES + i. */
 enum { HR_SQUARES = HR_STEPS_MAX };
@@ -49,9 +49,8 @@ static inline hr_dtype hr_stage_reduced_type(const hr_stage_printer *s, const hr
 /* A value of the task level, as a scalar; prints the lines that it takes. */
 const char *hr_stage_scalar(hr_stage_printer *s, const hr_expr *value);
 
-/* The lane loop of one pass; `steps` has HR_STEPS_MAX entries, `prefetched` HR_STREAMS_MAX. */
-hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *steps,
-                                const hr_expr **prefetched);
+/* The lane loop of one pass; `steps` has HR_STEPS_MAX entries. */
+hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *steps);
 /* What a task computes once before this pass, and what it stores at its end. */
 void hr_stage_row_steps(hr_stage_printer *s, int pass);
 void hr_stage_row_stores(hr_stage_printer *s);

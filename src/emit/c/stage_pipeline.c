@@ -26,7 +26,6 @@ typedef struct pipeline_printer {
     hr_stage_printer *s;
     hr_printer *p;
     hr_lane_step steps[HR_STEPS_MAX];
-    const hr_expr *prefetched[HR_STREAMS_MAX];
     int ways, unit;  /* vectors of a step of all passes, and how many each does at a time */
     int value_count; /* values of the task that functions printed so far have computed */
     const char *value_name[HR_STEPS_MAX], *value_type[HR_STEPS_MAX];
@@ -66,7 +65,7 @@ static hr_visit find_input(void *context, const hr_expr *node) {
 
 static void find_all_inputs(pipeline_printer *k) {
     for (int pass = 0; pass < k->s->stage->pass_count; pass++) {
-        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps);
         inputs_of of = {k, pass};
         for (int i = 0; i < lanes.step_count; i++)
             hr_expr_visit(k->steps[i].value, find_input, &of);
@@ -82,7 +81,7 @@ static void print_state(pipeline_printer *k) {
     for (int i = 0; i < hr_stash_of(stage)->count; i++)
         hr_print(p, "float *kept_%d;", i);
     for (int pass = 0; pass < stage->pass_count; pass++) {
-        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps);
         hr_lane_fields(p, &lanes);
     }
     for (int i = 0; i < stage->step_count; i++) {
@@ -130,7 +129,7 @@ static bool is_fallback(const pipeline_printer *k, int pass) {
 }
 
 static void print_results(pipeline_printer *k, int pass, bool keep) {
-    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps);
     for (int i = 0; i < lanes.step_count; i++) {
         if (k->steps[i].use != HR_LANE_REDUCE) continue;
         if (!keep && (k->steps[i].id >= HR_SQUARES || !k->s->stage->steps[k->steps[i].id].settles)) continue;
@@ -174,7 +173,7 @@ static void print_enter(pipeline_printer *k, int pass) {
         if (k->s->stage->steps[i].pass == pass && k->s->stage->steps[i].kind == HR_STEP_ROW)
             keep_value(k, &k->s->stage->steps[i]);
     keep_inputs(k, pass);
-    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps);
     hr_lane_begin(k->p, &lanes);
     if (!is_fallback(k, pass)) return;
     hr_stage_variance_settle(k->s);
@@ -184,7 +183,7 @@ static void print_enter(pipeline_printer *k, int pass) {
 }
 
 static void print_pass(pipeline_printer *k, int pass) {
-    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps);
     if (lanes.step_count) hr_lane_loop(k->p, &lanes);
 }
 
@@ -194,7 +193,7 @@ static void print_leave(pipeline_printer *k, int pass) {
 }
 
 static void print_lanes(pipeline_printer *k, int pass) {
-    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps);
     for (int i = 0; i < lanes.step_count; i++)
         k->steps[i].held = k->steps[i].use == HR_LANE_COLUMN;
     if (k->unit < lanes.ways) lanes.unit = k->unit;
@@ -203,13 +202,13 @@ static void print_lanes(pipeline_printer *k, int pass) {
 }
 
 static void print_shift(pipeline_printer *k, int pass) {
-    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps);
     const char *shift = hr_lane_shift(k->p, &lanes);
     hr_print(k->p, "return %s;", shift);
 }
 
 static void print_aligned(pipeline_printer *k, int pass) {
-    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps);
     const char *aligned = hr_lane_aligned(k->p, &lanes);
     hr_print(k->p, "return %s;", aligned);
 }
@@ -217,7 +216,7 @@ static void print_aligned(pipeline_printer *k, int pass) {
 /* 0, once the streams that the pass asks for have been read from `i` on. */
 static void print_arrival(pipeline_printer *k, int pass) {
     hr_printer *p = k->p;
-    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps);
     const char *sum = "";
     for (int i = 0; i < lanes.prefetch_count; i++) {
         const hr_expr *element = lanes.prefetched[i];
@@ -298,7 +297,7 @@ static void declare_mentioned(pipeline_printer *k, const char *body, int known, 
             hr_print(p, "const %s %s = row->%s;", k->value_type[i], k->value_name[i], k->value_name[i]);
     print_columns(k, body);
     for (int pass = 0; part->accumulators && pass < stage->pass_count; pass++) {
-        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps);
         hr_lane_views(p, &lanes, body, part->accumulators);
     }
 }
@@ -320,7 +319,7 @@ static void print_part(pipeline_printer *k, const part *part, int pass) {
     const char *name =
         hr_format(p, part->numbered ? "stage_%d_%s_%d" : "stage_%d_%s", k->s->number, part->name, pass);
     const char *area = part->needs_area && hr_pipeline_has_columns(k->s->stage) ? ", char *area" : "";
-    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps);
     const char *held = part == &lanes_part
                            ? hr_format(p, "%s%s", hr_lane_first_stream(&lanes) ? ", bool aligned" : "",
                                        held_sums(k, &lanes, true))
@@ -338,7 +337,7 @@ static void print_part(pipeline_printer *k, const part *part, int pass) {
 static void choose_step(pipeline_printer *k) {
     k->ways = k->unit = 1;
     for (int pass = 0; pass < k->s->stage->pass_count; pass++) {
-        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps);
         int unit = hr_lane_unit(k->p, &lanes);
         if (is_fallback(k, pass)) continue;
         if (lanes.ways > k->ways) k->ways = lanes.ways;
@@ -365,7 +364,7 @@ static void print_copy(pipeline_printer *k, int pass, const char *row, const cha
         hr_print(p, "%s.kept_%d = %s->kept_%d;", row, i, live, i);
     for (int i = 0; i < k->known[pass]; i++)
         hr_print(p, "%s.%s = %s->%s;", row, k->value_name[i], live, k->value_name[i]);
-    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps);
     lanes.state = hr_format(p, "%s.", row);
     hr_lane_save(p, &lanes, hr_format(p, "%s->", live));
 }
@@ -404,7 +403,7 @@ static const char *pass_place(const pipeline_printer *k, int position) {
 static void print_main_pass(pipeline_printer *k, int position, int first, int rows, const char *aligned) {
     hr_printer *p = k->p;
     int pass = hr_stage_pass_at(k->s->stage, position), number = k->s->number;
-    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+    hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps);
     int step = lanes.ways < k->unit ? lanes.ways : k->unit;
     bool backward = position == hr_stage_main_passes(k->s->stage) - 1 &&
                     hr_cpu_walk_of(k->s->stage)->pipeline.direction == HR_REVERSED;
@@ -458,8 +457,7 @@ static void print_step_of_passes(pipeline_printer *k, int rows, const char *alig
 /* Lanes that the chains of the passes' sums take; NULL = no pass has any. */
 static const char *lanes_of_chains(pipeline_printer *k, int rows) {
     for (int position = 0; position < hr_stage_main_passes(k->s->stage); position++) {
-        hr_lane_pass lanes =
-            hr_stage_lane_pass(k->s, hr_stage_pass_at(k->s->stage, position), k->steps, k->prefetched);
+        hr_lane_pass lanes = hr_stage_lane_pass(k->s, hr_stage_pass_at(k->s->stage, position), k->steps);
         if (hr_lane_has_totals(k->p, &lanes)) return hr_lane_chain(k->p, &lanes, step_vectors(k, rows));
     }
     return NULL;
@@ -468,7 +466,7 @@ static const char *lanes_of_chains(pipeline_printer *k, int rows) {
 static void print_fold(pipeline_printer *k, int rows) {
     for (int position = 0; position < hr_stage_main_passes(k->s->stage); position++) {
         int pass = hr_stage_pass_at(k->s->stage, position);
-        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps);
         for (int r = 0; r < rows; r++)
             hr_lane_fold(k->p, &lanes, hr_format(k->p, "%s.", hr_format(k->p, row_name[r], pass)));
     }
@@ -503,7 +501,7 @@ static const char *all_aligned(pipeline_printer *k, int rows) {
     const char *all = NULL;
     for (int position = 0; position < hr_stage_main_passes(k->s->stage); position++) {
         int pass = hr_stage_pass_at(k->s->stage, position);
-        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+        hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps);
         for (int r = 0; r < rows && hr_lane_first_stream(&lanes); r++)
             all =
                 hr_format(p, "%s%sstage_%d_aligned_%d(&copy, %s, first%s)", all ? all : "", all ? " && " : "",
@@ -541,7 +539,7 @@ static void print_together(pipeline_printer *k, int rows) {
     for (int position = 0; position < passes; position++)
         for (int r = 0; r < rows; r++) {
             int pass = hr_stage_pass_at(k->s->stage, position);
-            hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps, k->prefetched);
+            hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps);
             lanes.state = hr_format(p, "%s->", live_row(k, rows, r, position));
             hr_lane_save(p, &lanes, hr_format(p, "%s.", hr_format(p, row_name[r], pass)));
         }
@@ -575,7 +573,7 @@ void hr_stage_pipeline_functions(hr_stage_printer *s) {
         if (estimates && pass == 0) print_part(&k, &settle_part, pass);
     }
     for (int pass = 0; pass < passes; pass++) {
-        hr_lane_pass lanes = hr_stage_lane_pass(s, pass, k.steps, k.prefetched);
+        hr_lane_pass lanes = hr_stage_lane_pass(s, pass, k.steps);
         if (!is_fallback(&k, pass) && hr_lane_first_stream(&lanes)) print_part(&k, &aligned_part, pass);
     }
     print_part(&k, &shift_part, passes - 1);

@@ -7,14 +7,14 @@
 
 #include "emit/c/stage_parts.h"
 
-/* Sets what the lanes of the pass ask for, by the stage's knobs; `prefetched` has HR_STREAMS_MAX entries.
- * Prints how far ahead that is where it takes a division: in the task, before the loop over lanes.
+/* Sets what the lanes of the pass ask for. Prints how far ahead that is where it takes a division: in the
+ * task, before the loop over lanes.
  * Pass pass_count is the column sums' own loop. */
-void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const hr_expr **prefetched);
+void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes);
 /* Prints where a tensor's row is for the task `next`, by its first `count` subscripts: the name of the
  * pointer, or NULL. */
 const char *hr_stage_next_row(hr_stage_printer *s, int tensor, hr_expr *const *subscripts, int count);
 /* Prints the places of the next task's gathered rows. */
-void hr_stage_next_rows(hr_stage_printer *s, hr_lane_pass *lanes);
+void hr_stage_next_rows(hr_stage_printer *s, int pass, hr_lane_pass *lanes);
 
 #endif

@@ -64,7 +64,33 @@ typedef struct hr_pipeline {
     hr_throttle throttle;
 } hr_pipeline;
 
-enum { HR_ACROSS_MAX = 2 };
+typedef enum hr_cache_level { HR_CACHE_SECOND, HR_CACHE_FIRST } hr_cache_level;
+
+/* What a pass prefetches, from where its lanes are. */
+typedef enum hr_prefetch_ahead {
+    HR_AHEAD_BYTES,    /* so many bytes further */
+    HR_AHEAD_JAM,      /* the same place of the row that comes after those side by side */
+    HR_AHEAD_GROUP,    /* the same place of the next group of tasks */
+    HR_AHEAD_STRIP,    /* the same place of the next strip */
+    HR_AHEAD_NEXT_ROW, /* of the row after this one or, of short ones, some kilobytes of rows later */
+    HR_AHEAD_NEXT_GROUP
+} hr_prefetch_ahead;
+
+enum { HR_STREAMS_MAX = 8, HR_ACROSS_MAX = 2 };
+/* One vector a step, or two of bf16 that are a line where they are walked as even and odd lanes. */
+enum { HR_UNROLL_PAIR = 0 };
+
+typedef struct hr_prefetch {
+    int count; /* lane elements; 0 = the pass asks for nothing */
+    const hr_expr *element[HR_STREAMS_MAX];
+    bool gathered[HR_STREAMS_MAX]; /* its row depends on data: that of a later task is prefetched */
+    hr_prefetch_ahead ahead;
+    int bytes; /* with HR_AHEAD_BYTES */
+    hr_cache_level level, gathered_level;
+    int near_bytes;       /* so many bytes ahead into the first-level cache, too; 0 = not */
+    int part, of, before; /* with HR_AHEAD_NEXT_*: this part of the row, after what earlier passes ask for; of
+                             0 = all of it, each lane's own place */
+} hr_prefetch;
 
 typedef struct hr_cpu_walk {
     hr_cpu_loop loop;
@@ -85,7 +111,9 @@ typedef struct hr_cpu_walk {
     bool whole_lines; /* results that are less than a line each are put together to whole ones */
     int across_count; /* with HR_LOOP_TRANSPOSED: the elements that are read across the lanes */
     const hr_expr *across[HR_ACROSS_MAX];
-    hr_segments segments; /* of the values that the only pass sums up, in the order of its steps */
+    int *unroll;           /* by pass: vectors a step, or HR_UNROLL_PAIR */
+    hr_prefetch *prefetch; /* by pass; one more for the column sums' own loop */
+    hr_segments segments;  /* of the values that the only pass sums up, in the order of its steps */
 } hr_cpu_walk;
 
 /* Rows that go through a pass together where passes are no pipeline; 0 = one by one. */
