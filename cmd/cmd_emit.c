@@ -79,12 +79,16 @@ static int write_files(const arguments *arguments, hr_kernel *kernel, hr_emit_op
     return code ? code : save(arguments, output->source, source);
 }
 
+static hr_source_form form_of(const arguments *arguments, const struct target *target) {
+    if (target->every) return HR_SOURCE_EVERY_PROCESSOR;
+    return arguments_has(arguments, "fixed") ? HR_SOURCE_THESE_EXTENTS : HR_SOURCE_AS_PLANNED;
+}
+
 static int emit(const arguments *arguments, hr_kernel *kernel, const struct target *target) {
     const char *source, *header, *given = arguments_value(arguments, "output", NULL);
     hr_emit_options options = {.size = sizeof options,
                                .name = arguments_value(arguments, "name", NULL),
-                               .every = target->every,
-                               .fixed = arguments_has(arguments, "fixed")};
+                               .form = form_of(arguments, target)};
     const char *name = options.name ? options.name : hr_kernel_symbol(kernel);
     if (given) {
         output output = {0};

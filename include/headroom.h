@@ -418,13 +418,19 @@ HR_API hr_status hr_kernel_plan(hr_kernel *kernel, const char **out);
 /* The generated source, self-contained: `source` the .c or .cu, `header` the .h; valid as above. */
 HR_API hr_status hr_kernel_source(hr_kernel *kernel, const char **source, const char **header);
 
+/* What generated source is for. */
+typedef enum hr_source_form {
+    HR_SOURCE_AS_PLANNED, /* C: the processor at hand; CUDA: these extents fast, and all others beside them */
+    HR_SOURCE_EVERY_PROCESSOR, /* C: AVX-512, AVX2 and all other x86-64 in one file, chosen as it runs */
+    HR_SOURCE_THESE_EXTENTS    /* CUDA: these extents alone */
+} hr_source_form;
+
 /* How generated source is to be: begins with its own size, all zero is the default. */
 typedef struct hr_emit_options {
     size_t size;
     const char *name;   /* of the function; NULL = hr_kernel_symbol() */
     const char *header; /* of the file that the source includes; NULL = the function's name and ".h" */
-    bool every;         /* C: for every x86-64 processor, AVX-512 and AVX2 in one file, chosen as it runs */
-    bool fixed;         /* CUDA: the fast path for these extents alone, without the general one beside it */
+    hr_source_form form;
 } hr_emit_options;
 
 /* hr_kernel_source with a say; valid until the next call of either, too. HR_BAD_INPUT where the name is none

@@ -20,7 +20,8 @@ typedef struct emit_target {
 
 static hr_status c_source(const hr_plan *plan, const int64_t *extents, const hr_emit_options *options,
                           hr_emitted *out) {
-    if (options && options->every) return hr_emit_c_levels(plan, extents, options, out);
+    if (options && options->form == HR_SOURCE_EVERY_PROCESSOR)
+        return hr_emit_c_levels(plan, extents, options, out);
     return hr_emit_c(plan, options, out);
 }
 

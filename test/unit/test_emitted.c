@@ -101,7 +101,7 @@ static void check_plan(const struct golden_case *golden, const hr_function *func
     hr_emitted emitted;
     assert_int_equal(hr_schedule_create(function, golden->extents, NULL, limits, NULL, &plan), HR_OK);
     if (limits->compute) {
-        const hr_emit_options fast = {.size = sizeof fast, .fixed = true};
+        const hr_emit_options fast = {.size = sizeof fast, .form = HR_SOURCE_THESE_EXTENTS};
         assert_int_equal(hr_emit_cuda(plan, golden->extents, &fast, &emitted), HR_OK);
         compare(golden->name, ".cu", own_part_cuda(hr_text_data(&emitted.source)));
     } else {

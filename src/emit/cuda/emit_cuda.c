@@ -360,7 +360,7 @@ hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, const hr_emi
     if (!options) options = &none;
     *out = (hr_emitted){0};
     HR_TRY(hr_emit_refuse_lists(plan));
-    if (!options->fixed)
+    if (options->form != HR_SOURCE_THESE_EXTENTS)
         HR_TRY(hr_schedule_create(plan->source, extents, plan->layouts, &plan->limits, &any, &general));
     hr_status status = paste(plan, general, extents, options, out);
     hr_plan_destroy(general);
