@@ -79,12 +79,12 @@ typedef struct hr_index {
 } hr_index;
 
 /* What a statement does to its tensor. */
-typedef enum hr_store {
+typedef enum hr_statement_store {
     HR_STORE_WHOLE, /* = : gives every element its value */
     HR_STORE_ADD,   /* += : adds to the places that its subscripts name, to one as often as it is named */
     HR_STORE_PLACE  /* = : gives the places of an inout that its subscripts name their values, each at most
                        once. All others keep theirs. */
-} hr_store;
+} hr_statement_store;
 
 /* Of a statement that does not store the whole: a subscript that leaves the element out. The condition of
  * `y[at[t]] = x[t] if c` stands in its subscripts, where(c, at[t], HR_LEFT_OUT), and in its value. */
@@ -96,7 +96,7 @@ typedef struct hr_statement {
     int *domain;
     int subscript_count; /* = rank of the tensor */
     hr_expr **subscripts;
-    hr_store store;
+    hr_statement_store store;
     hr_expr *value; /* its .type is a compute type; the store converts it to the tensor's dtype */
     hr_place place;
 } hr_statement;

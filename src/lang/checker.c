@@ -223,7 +223,8 @@ static bool names_place(hr_checker *checker, const hr_syntax *first, const hr_sy
 }
 
 /* What the statement does to its tensor: of an inout = may give single places their values. */
-static hr_store store_of(hr_checker *checker, const hr_statement_syntax *syntax, const hr_tensor *tensor) {
+static hr_statement_store store_of(hr_checker *checker, const hr_statement_syntax *syntax,
+                                   const hr_tensor *tensor) {
     if (syntax->accumulate) return HR_STORE_ADD;
     if (tensor->role != HR_ROLE_INOUT) return HR_STORE_WHOLE;
     for (const hr_syntax *item = syntax->left->items; item; item = item->next)
