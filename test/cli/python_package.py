@@ -28,7 +28,7 @@ def main() -> int:
     environment = dict(
         os.environ,
         HEADROOM_SOURCE=str(source),
-        HEADROOM_CACHE=str(build / "docs_cache"),  # holds the roofs, which take long to measure
+        HEADROOM_CACHE=str(build / "roofs"),  # the test of that name measures them
         HEADROOM_CC=str(source / "test" / "support" / "cc_quick"),
         PYTHONPATH=os.pathsep.join([str(package), str(source / "test" / "python")]),
     )

@@ -153,7 +153,7 @@ holds run.hrt "ranges 3" "rank -1 of 0 killed"
 # headroom's own kernels are ranges that say their floors, also without a GPU. Floors need the machine's roofs, which take
 # longer to measure than all else here: they come from the test of the documents, or this waits for the next run.
 own_kernels() {
-    said=$(HEADROOM_CACHE=$build/docs_cache "$headroom" record -o run.hrt "$headroom" run "$2/kernels/layernorm.hr" M=64 N=64 --device cpu 2>&1)
+    said=$(HEADROOM_CACHE=$build/roofs "$headroom" record -o run.hrt "$headroom" run "$2/kernels/layernorm.hr" M=64 N=64 --device cpu 2>&1)
     [ $? -eq 0 ] || fail "recording headroom run: $said"
     grep -aq 'layernorm T=f32 floor=[0-9.e+-]*us bound=[a-z]* bytes=[0-9]* flops=[0-9]*' run.hrt || fail "no range of layernorm"
     holds run.hrt "rank -1 of 0"
@@ -161,7 +161,7 @@ own_kernels() {
     grep -q "headroom's own kernels ran on the host: layernorm T=f32 [0-9]* launches of .* times its floor" <<<"$said" ||
         fail "headroom diagnose of our own run: $said"
 }
-compgen -G "$build/docs_cache/roof-*.json" >/dev/null && own_kernels "$@"
+compgen -G "$build/roofs/roof-*.json" >/dev/null && own_kernels "$@"
 
 # Wrong command lines.
 expect() {
