@@ -12,14 +12,6 @@ typedef struct side_printer {
     const hr_attention_side *side;
 } side_printer;
 
-void hr_cuda_print_function(hr_printer *p, const char *signature, void (*print)(void *), void *context) {
-    hr_printer_forget(p, HR_AT_TASK);
-    hr_text body, *out = hr_print_aside(p, &body);
-    print(context);
-    hr_print_back(p, out);
-    hr_emit_kernel(p, signature, &body);
-}
-
 static void print_element(void *context) {
     const side_printer *t = context;
     const hr_attention_side *s = t->side;

@@ -22,8 +22,6 @@ typedef struct hr_attention_side {
     int64_t group;
 } hr_attention_side;
 
-/* A function of the device with this text; `print` prints its body. */
-void hr_cuda_print_function(hr_printer *printer, const char *signature, void (*print)(void *), void *context);
 /* struct stage_N_NAME_side with load() and element(). */
 void hr_cuda_print_attention_side(hr_printer *printer, int number, const char *name,
                                   const hr_attention_side *side);

@@ -65,6 +65,14 @@ void hr_emit_kernel(hr_printer *p, const char *signature, hr_text *body) {
     hr_print(p, "%s", "");
 }
 
+void hr_cuda_print_function(hr_printer *p, const char *signature, void (*print)(void *), void *context) {
+    hr_printer_forget(p, HR_AT_TASK);
+    hr_text body, *out = hr_print_aside(p, &body);
+    print(context);
+    hr_print_back(p, out);
+    hr_emit_kernel(p, signature, &body);
+}
+
 static void print_kernel(hr_cuda_stage *s, const char *signature, void (*print)(hr_cuda_stage *)) {
     hr_printer *p = s->p;
     hr_text body, *out = hr_print_aside(p, &body);

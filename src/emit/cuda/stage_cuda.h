@@ -37,6 +37,8 @@ void hr_cuda_print_overlap(hr_printer *printer, int number, hr_stage_kernels ker
 /* Prints a kernel: `before`, the signature, declarations of the arguments that the body uses, the body, which
  * is freed. */
 void hr_emit_kernel(hr_printer *printer, const char *signature, hr_text *body);
+/* A function of the device with this text; `print` prints its body. */
+void hr_cuda_print_function(hr_printer *printer, const char *signature, void (*print)(void *), void *context);
 /* The values of indices from their flattened place, which the variable `flat` holds. */
 void hr_cuda_print_digits(hr_printer *printer, const int *indices, int count, const char *flat);
 

@@ -22,18 +22,8 @@ const hr_size *hr_cuda_contract_size(hr_sizes *sizes, const hr_plan *plan, const
     return hr_size_product(sizes, rows, hr_size_parts(sizes, n, HR_CUDA_CONTRACT_TILE));
 }
 
-static void print_body_function(contract_printer *c, const char *signature,
-                                void (*print)(contract_printer *)) {
-    hr_printer *p = c->p;
-    hr_printer_forget(p, HR_AT_TASK);
-    hr_text body, *out = hr_print_aside(p, &body);
-    print(c);
-    hr_print_back(p, out);
-    hr_emit_kernel(p, signature, &body);
-}
-
 /* One operand at (batch, mn, k). */
-static void print_operand(contract_printer *c, const hr_expr *value, const int *mn, int mn_count) {
+static void print_operand(const contract_printer *c, const hr_expr *value, const int *mn, int mn_count) {
     const hr_contract *t = c->contract;
     hr_cuda_print_digits(c->p, t->batch, t->batch_count, "batch");
     hr_cuda_print_digits(c->p, mn, mn_count, "mn");
@@ -41,11 +31,13 @@ static void print_operand(contract_printer *c, const hr_expr *value, const int *
     hr_print(c->p, "return %s;", hr_expr_text(c->p, value));
 }
 
-static void print_left(contract_printer *c) {
+static void print_left(void *context) {
+    const contract_printer *c = context;
     print_operand(c, c->contract->left, c->contract->m, c->contract->m_count);
 }
 
-static void print_right(contract_printer *c) {
+static void print_right(void *context) {
+    const contract_printer *c = context;
     print_operand(c, c->contract->right, c->contract->n, c->contract->n_count);
 }
 
@@ -79,19 +71,19 @@ void hr_cuda_print_contract_epilogue(hr_printer *p, const hr_stage *stage) {
     p->value[t->product] = NULL;
 }
 
-static void print_epilogue(contract_printer *c) {
+static void print_epilogue(void *context) {
+    const contract_printer *c = context;
     hr_cuda_print_contract_epilogue(c->p, c->stage);
 }
 
-static void print_side(contract_printer *c, const char *name, const hr_expr *value,
-                       void (*print)(contract_printer *)) {
+static void print_side(contract_printer *c, const char *name, const hr_expr *value, void (*print)(void *)) {
     const char *arguments = "const arguments &a, int64_t batch, int64_t mn, int64_t k";
     const hr_contract *t = c->contract;
     hr_printer *p = c->p;
-    print_body_function(c,
-                        hr_format(p, "static __device__ inline %s stage_%d_%s_value(%s)", c->type, c->number,
-                                  name, arguments),
-                        print);
+    hr_cuda_print_function(c->p,
+                           hr_format(p, "static __device__ inline %s stage_%d_%s_value(%s)", c->type,
+                                     c->number, name, arguments),
+                           print, c);
     hr_print(p, "struct stage_%d_%s_plain {", c->number, name);
     hr_print(p, "    static constexpr bool along_k = %s;",
              hr_cuda_runs_along(p->function, value, t->k[t->k_count - 1]) ? "true" : "false");
@@ -122,7 +114,8 @@ void hr_cuda_print_plain_product(hr_printer *p, int number) {
     hr_print(p, "%s", "");
 }
 
-static void print_product(contract_printer *c) {
+static void print_product(void *context) {
+    const contract_printer *c = context;
     hr_printer *p = c->p;
     const hr_contract *t = c->contract;
     hr_cuda_print_overlap(p, c->number, (hr_stage_kernels){0});
@@ -143,20 +136,20 @@ hr_status hr_emit_contract_cuda(hr_printer *p, int number) {
     p->outer_count = 0;
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s */", stage->why);
-    print_body_function(
-        &c,
+    hr_cuda_print_function(
+        p,
         hr_format(
             p,
             "static __device__ inline void stage_%d_store(const arguments &a, int64_t batch, int64_t m, "
             "int64_t n, %s sum)",
             number, c.type),
-        print_epilogue);
+        print_epilogue, &c);
     hr_cuda_print_plain_product(p, number);
-    print_body_function(&c,
-                        hr_format(p,
-                                  "%s void __launch_bounds__(%d) stage_%d(const __grid_constant__ "
-                                  "arguments a)",
-                                  p->kernel, HR_CUDA_CONTRACT_THREADS, number),
-                        print_product);
+    hr_cuda_print_function(p,
+                           hr_format(p,
+                                     "%s void __launch_bounds__(%d) stage_%d(const __grid_constant__ "
+                                     "arguments a)",
+                                     p->kernel, HR_CUDA_CONTRACT_THREADS, number),
+                           print_product, &c);
     return hr_text_status(p->out);
 }

@@ -39,15 +39,6 @@ static bool is_left(const gemm_printer *g) {
     return g->side == &g->gemm->left;
 }
 
-static void print_function(gemm_printer *g, const char *signature, void (*print)(gemm_printer *)) {
-    hr_printer *p = g->p;
-    hr_printer_forget(p, HR_AT_TASK);
-    hr_text body, *out = hr_print_aside(p, &body);
-    print(g);
-    hr_print_back(p, out);
-    hr_emit_kernel(p, signature, &body);
-}
-
 /* ---- operands ---- */
 
 static void print_side_indices(gemm_printer *g) {
@@ -58,7 +49,8 @@ static void print_side_indices(gemm_printer *g) {
 }
 
 /* The bits of one value. An element of the operands' dtype is not taken out of them and put back. */
-static void print_element(gemm_printer *g) {
+static void print_element(void *context) {
+    gemm_printer *g = context;
     hr_printer *p = g->p;
     const hr_expr *value = g->side->value;
     print_side_indices(g);
@@ -69,7 +61,8 @@ static void print_element(gemm_printer *g) {
         hr_print(p, "return %s;", hr_emit_stored(p, hr_expr_text(p, value), value->type, g->gemm->dtype));
 }
 
-static void print_place(gemm_printer *g) {
+static void print_place(void *context) {
+    gemm_printer *g = context;
     hr_printer *p = g->p;
     const hr_expr *value = g->side->value;
     print_side_indices(g);
@@ -129,15 +122,16 @@ static void print_side(gemm_printer *g, const hr_gemm_side *side) {
     const char *name = is_left(g) ? "left" : "right", *arguments = operand_arguments;
     bool chunks = side->load == HR_GEMM_CHUNKS, elements = !g->gemm->by_threads_unaligned;
     if (elements)
-        print_function(
-            g, hr_format(p, "static __device__ inline uint16_t stage_%d_%s(%s)", g->number, name, arguments),
-            print_element);
+        hr_cuda_print_function(
+            g->p,
+            hr_format(p, "static __device__ inline uint16_t stage_%d_%s(%s)", g->number, name, arguments),
+            print_element, g);
     if (side->parts) print_laid(g, name);
     if (chunks)
-        print_function(g,
-                       hr_format(p, "static __device__ inline const void *stage_%d_%s_place(%s)", g->number,
-                                 name, arguments),
-                       print_place);
+        hr_cuda_print_function(g->p,
+                               hr_format(p, "static __device__ inline const void *stage_%d_%s_place(%s)",
+                                         g->number, name, arguments),
+                               print_place, g);
     hr_print(p, "struct stage_%d_%s_side {", g->number, name);
     hr_print(p, "    static constexpr bool k_major = %s, chunks = %s;", side->k_major ? "true" : "false",
              chunks ? "true" : "false");
@@ -158,7 +152,8 @@ static void print_side(gemm_printer *g, const hr_gemm_side *side) {
 
 /* ---- results ---- */
 
-static void print_store(gemm_printer *g) {
+static void print_store(void *context) {
+    gemm_printer *g = context;
     hr_cuda_print_contract_epilogue(g->p, g->stage);
 }
 
@@ -170,7 +165,8 @@ static void print_result_indices(gemm_printer *g, bool rows) {
 }
 
 /* What the epilogue makes of a sum, not stored yet. What was found out for the whole tile has names. */
-static void print_values(gemm_printer *g) {
+static void print_values(void *context) {
+    gemm_printer *g = context;
     hr_printer *p = g->p;
     const hr_cuda_gemm *gemm = g->gemm;
     print_result_indices(g, true);
@@ -187,7 +183,8 @@ static void print_values(gemm_printer *g) {
     p->value[g->contract->product] = NULL;
 }
 
-static void print_columns(gemm_printer *g) {
+static void print_columns(void *context) {
+    gemm_printer *g = context;
     print_result_indices(g, false);
     for (int i = 0; i < g->gemm->column_count; i++)
         hr_print(g->p, "value[%d] = %s;", i, hr_expr_text(g->p, g->gemm->columns[i]));
@@ -396,12 +393,14 @@ static void print_flagged(gemm_printer *g, bool multiplies) {
     hr_print(p, "}");
 }
 
-static void print_chunks(gemm_printer *g) {
+static void print_chunks(void *context) {
+    gemm_printer *g = context;
     print_main_size(g);
     hr_print(g->p, "gemm_ampere<stage_%d_ampere, true>(a, size);", g->number);
 }
 
-static void print_elements(gemm_printer *g) {
+static void print_elements(void *context) {
+    gemm_printer *g = context;
     print_main_size(g);
     if (g->gemm->by_threads_unaligned)
         hr_print(g->p, "gemm_plain<stage_%d_plain>(a, size, *(gemm_plain_tiles<%s> *)gemm_memory());",
@@ -410,7 +409,8 @@ static void print_elements(gemm_printer *g) {
         hr_print(g->p, "gemm_ampere<stage_%d_ampere, false>(a, size);", g->number);
 }
 
-static void print_boxes(gemm_printer *g) {
+static void print_boxes(void *context) {
+    gemm_printer *g = context;
     print_main_size(g);
     print_flagged(g, true);
     const char *maps = "{&left_map, &right_map, {";
@@ -422,7 +422,8 @@ static void print_boxes(gemm_printer *g) {
 }
 
 /* The kernel after it. */
-static void print_fold(gemm_printer *g) {
+static void print_fold(void *context) {
+    gemm_printer *g = context;
     print_size(g, (hr_stage_kernels){.begin = true});
     print_flagged(g, false);
     hr_print(g->p, "gemm_fold<stage_%d_hopper>(a, size, (const float *)(a.scratch + %" PRId64 "));",
@@ -439,7 +440,8 @@ static void print_lay_side(gemm_printer *g, const hr_gemm_side *side) {
 }
 
 /* The kernel before it. */
-static void print_lay(gemm_printer *g) {
+static void print_lay(void *context) {
+    gemm_printer *g = context;
     print_size(g, (hr_stage_kernels){.end = true});
     hr_print(g->p, "bool good = true;");
     print_lay_side(g, &g->gemm->left);
@@ -450,7 +452,8 @@ static void print_lay(gemm_printer *g) {
 }
 
 /* In place of those two where stage_N_unaligned multiplies. */
-static void print_nothing(gemm_printer *g) {
+static void print_nothing(void *context) {
+    gemm_printer *g = context;
     hr_cuda_print_overlap(g->p, g->number, (hr_stage_kernels){.begin = true});
 }
 
@@ -471,13 +474,13 @@ static const char *print_maps(gemm_printer *g) {
 }
 
 static void print_kernel(gemm_printer *g, const char *suffix, int threads, const char *maps,
-                         void (*print)(gemm_printer *)) {
-    print_function(g,
-                   hr_format(g->p,
-                             "%s void __launch_bounds__(%d, 1) stage_%d%s(%sconst "
-                             "__grid_constant__ arguments a)",
-                             g->p->kernel, threads, g->number, suffix, maps),
-                   print);
+                         void (*print)(void *)) {
+    hr_cuda_print_function(g->p,
+                           hr_format(g->p,
+                                     "%s void __launch_bounds__(%d, 1) stage_%d%s(%sconst "
+                                     "__grid_constant__ arguments a)",
+                                     g->p->kernel, threads, g->number, suffix, maps),
+                           print, g);
 }
 
 /* Results of 16 bits: functions of f32 may be as exact as they are. */
@@ -494,30 +497,32 @@ static void print_functions(gemm_printer *g) {
     hr_printer *p = g->p;
     const char *place = "const arguments &a, int64_t batch, int64_t m, int64_t n";
     const char *of_sum = hr_format(p, "%s, %s sum", place, hr_gemm_is_whole(g->gemm) ? "double" : "float");
-    print_function(g, hr_format(p, "static __device__ inline void stage_%d_store(%s)", g->number, of_sum),
-                   print_store);
+    hr_cuda_print_function(
+        g->p, hr_format(p, "static __device__ inline void stage_%d_store(%s)", g->number, of_sum),
+        print_store, g);
     p->fast = false;
     if (g->gemm->by_threads_unaligned || g->gemm->lay_blocks) hr_cuda_print_plain_product(p, g->number);
     print_side(g, &g->gemm->left);
     print_side(g, &g->gemm->right);
     p->fast = is_narrow(p->plan, g->stage);
     if (g->gemm->mainloop != HR_GEMM_HOPPER || !g->gemm->result_count) return;
-    print_function(g,
-                   hr_format(p,
-                             "static __device__ inline void stage_%d_values(%s, %s sum, const float "
-                             "(&column)[%d], float carried, "
-                             "float (&e)[%d])",
-                             g->number, place, sum_type(g->gemm),
-                             g->gemm->column_count ? g->gemm->column_count : 1, g->gemm->result_count),
-                   print_values);
+    hr_cuda_print_function(g->p,
+                           hr_format(p,
+                                     "static __device__ inline void stage_%d_values(%s, %s sum, const float "
+                                     "(&column)[%d], float carried, "
+                                     "float (&e)[%d])",
+                                     g->number, place, sum_type(g->gemm),
+                                     g->gemm->column_count ? g->gemm->column_count : 1,
+                                     g->gemm->result_count),
+                           print_values, g);
     if (g->gemm->column_count)
-        print_function(
-            g,
+        hr_cuda_print_function(
+            g->p,
             hr_format(p,
                       "static __device__ inline void stage_%d_columns(const arguments &a, int64_t batch, "
                       "int64_t n, float (&value)[%d])",
                       g->number, g->gemm->column_count),
-            print_columns);
+            print_columns, g);
 }
 
 hr_status hr_emit_gemm_cuda(hr_printer *p, int number, const hr_cuda_gemm *gemm,
