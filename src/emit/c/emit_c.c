@@ -246,10 +246,12 @@ static void print_call(emitter *e, int number, const char *suffix) {
 static void print_pieces(emitter *e, int number) {
     hr_printer *p = e->p;
     const bool sums = e->functions[number].sums;
-    const char *size = hr_stage_thread_text(p, &e->plan->stages[number]),
-               *pieces = hr_format(p, "pieces_%d", number);
-    const char *area =
-        strcmp(size, "0") == 0 ? "" : hr_format(p, " + %s * (%s)", sums ? "piece" : "thread", size);
+    hr_sizes sizes = {0};
+    const hr_size *size = hr_stage_thread_size(&sizes, e->plan, &e->plan->stages[number]);
+    const char *pieces = hr_format(p, "pieces_%d", number);
+    const char *area = hr_size_is_zero(size)
+                           ? ""
+                           : hr_format(p, " + %s * (%s)", sums ? "piece" : "thread", hr_size_text(p, size));
     hr_print(
         p, "for (int64_t piece, other = 0; (piece = work_piece(shares_%d, %s, thread, count, &other)) >= 0;)",
         number, pieces);

@@ -93,10 +93,17 @@ static inline const hr_statement *hr_cuda_statement(const hr_cuda_stage *s, cons
 }
 /* The C type that a step accumulates in. */
 const char *hr_cuda_sum_type(const hr_cuda_stage *s, const hr_step *step);
+/* It adds up f32 in f32; two of them reduce the same type in the same way. */
+bool hr_cuda_sums_f32(const hr_cuda_stage *s, const hr_step *step);
+bool hr_cuda_sums_alike(const hr_cuda_stage *s, const hr_step *a, const hr_step *b);
 /* The value that changes nothing, of that type. */
 const char *hr_cuda_identity(const hr_step *step);
 /* reduce_sum, reduce_max, ... */
 const char *hr_cuda_reducer(const hr_step *step);
+/* What is added up over everything: a thread's groups in f32, then totals in f64. */
+bool hr_cuda_is_total_of_parts(const hr_cuda_stage *s, const hr_step *step);
+/* "sum = sum + value;" of whatever reduction. */
+void hr_cuda_print_add(hr_cuda_stage *s, const hr_step *step, const char *sum, const char *value);
 /* Arrays of values that one pass computes and a later one uses. */
 void hr_cuda_declare_stash(hr_cuda_stage *s);
 /* The type of a row's number. */
@@ -154,6 +161,7 @@ void hr_cuda_print_group_indices(hr_cuda_stage *s);
 bool hr_cuda_wraps_once(const hr_cuda_stage *s);
 /* Where in its row a group's first element stands, for a pointer that leaves the lane out. */
 const char *hr_cuda_group_start(const hr_cuda_stage *s);
+bool hr_cuda_group_starts_at_pos(const hr_cuda_stage *s);
 const char *hr_cuda_row_end(hr_cuda_stage *s);
 /* The row (flat: the tensor) that a whole element's positions count from. */
 const char *hr_cuda_whole_base(hr_cuda_stage *s, int tensor);

@@ -4,7 +4,6 @@
 #include "emit/cuda/stage_cuda.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 enum { NARROW_COLUMNS = 8, WIDE_COLUMNS = 32, END_BLOCKS = 64 };
 
@@ -141,7 +140,7 @@ void hr_cuda_print_column_end(hr_cuda_stage *s, int i, int number) {
     const hr_step *step = &s->stage->steps[i];
     const char *type = hr_cuda_sum_type(s, step), *reducer = hr_cuda_reducer(step);
     int warps = HR_CUDA_END_THREADS / 32, columns = hr_cuda_end_columns(s->c), count = s->c->columns;
-    bool real = strcmp(type, "float") == 0 && step->reduce == HR_OP_REDUCE_SUM;
+    const bool real = hr_cuda_sums_f32(s, step);
     const char *wide = real ? "double" : type; /* thousands of parts lose nothing in f64 */
     hr_print(p, count > 1 ? "if (blockIdx.x %% %d == %d) {" : "{", count, number);
     p->indent++;

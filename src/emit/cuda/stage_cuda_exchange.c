@@ -1,11 +1,68 @@
-/* What threads that hold a row reduce together. In: a stage of rows. Out: text: shared memory for their
- * shares, and after each pass the exchange. */
+/* What a thread adds up, and what threads that hold a row reduce together. In: steps. Out: text: types,
+ * shared memory for their shares, and after each pass the exchange. */
 #include "emit/cuda/stage_cuda.h"
 #include "emit/cuda/stage_cuda_merge.h"
 #include "emit/cuda/stage_cuda_ring.h"
+#include "emit/reduce.h"
 
 #include <inttypes.h>
-#include <string.h>
+
+/* ---- reductions ---- */
+
+bool hr_cuda_is_total_of_parts(const hr_cuda_stage *s, const hr_step *step) {
+    return step->kind == HR_STEP_REDUCE_ALL && step->reduce == HR_OP_REDUCE_SUM &&
+           hr_cuda_statement(s, step)->value->type == HR_F32;
+}
+
+/* What a step's sum is, found positions aside. */
+static hr_dtype sum_dtype(const hr_cuda_stage *s, const hr_step *step) {
+    const bool sum = step->reduce == HR_OP_REDUCE_SUM;
+    const hr_dtype type = sum ? hr_cuda_statement(s, step)->value->type : step->value->type;
+    if (hr_cuda_is_total_of_parts(s, step)) return HR_F64;
+    if (sum && type != HR_F32 && type != HR_F64) return HR_I64;
+    return type == HR_BOOL ? HR_I32 : type;
+}
+
+bool hr_cuda_sums_f32(const hr_cuda_stage *s, const hr_step *step) {
+    return step->reduce == HR_OP_REDUCE_SUM && sum_dtype(s, step) == HR_F32;
+}
+
+bool hr_cuda_sums_alike(const hr_cuda_stage *s, const hr_step *a, const hr_step *b) {
+    return a->reduce == b->reduce && sum_dtype(s, a) == sum_dtype(s, b);
+}
+
+const char *hr_cuda_sum_type(const hr_cuda_stage *s, const hr_step *step) {
+    const char *type = hr_c_compute(sum_dtype(s, step));
+    return hr_op_finds_position(step->reduce) ? hr_format(s->p, "found<%s>", type) : type;
+}
+
+const char *hr_cuda_identity(const hr_step *step) {
+    if (hr_op_finds_position(step->reduce)) return "{0, -1}";
+    return hr_reduce_identity(step->reduce, step->value->type);
+}
+
+const char *hr_cuda_reducer(const hr_step *step) {
+    if (step->reduce == HR_OP_REDUCE_SUM) return "reduce_sum";
+    if (hr_op_finds_position(step->reduce))
+        return hr_op_seeks_largest(step->reduce) ? "reduce_found<true>" : "reduce_found<false>";
+    return hr_op_seeks_largest(step->reduce) ? "reduce_max" : "reduce_min";
+}
+
+void hr_cuda_print_add(hr_cuda_stage *s, const hr_step *step, const char *sum, const char *value) {
+    const char *type = hr_c_compute(sum_dtype(s, step));
+    if (hr_op_finds_position(step->reduce)) {
+        hr_print(s->p, "%s::find(%s, (%s)%s, pos + v);", hr_cuda_reducer(step), sum, type, value);
+        return;
+    }
+    if (step->value->type == HR_BOOL || step->value->type == HR_I32)
+        value = hr_format(s->p, "(%s)%s", type, value);
+    if (step->reduce == HR_OP_REDUCE_SUM)
+        hr_print(s->p, "%s += %s;", sum, value);
+    else
+        hr_print(s->p, "%s = %s::of(%s, %s);", sum, hr_cuda_reducer(step), sum, value);
+}
+
+/* ---- the exchange ---- */
 
 static bool is_reduced_in(const hr_cuda_stage *s, int i, int pass) {
     return s->stage->steps[i].kind == HR_STEP_REDUCE_ROW && s->stage->steps[i].pass == pass &&
@@ -36,10 +93,7 @@ static int partner_of(const hr_cuda_stage *s, int i, int *first) {
     const hr_step *steps = s->stage->steps;
     int open = -1;
     for (int k = 0; k < s->stage->step_count; k++) {
-        if (!is_reduced_in(s, k, steps[i].pass) ||
-            strcmp(hr_cuda_reducer(&steps[k]), hr_cuda_reducer(&steps[i])) ||
-            strcmp(hr_cuda_sum_type(s, &steps[k]), hr_cuda_sum_type(s, &steps[i])))
-            continue;
+        if (!is_reduced_in(s, k, steps[i].pass) || !hr_cuda_sums_alike(s, &steps[k], &steps[i])) continue;
         if (open >= 0 && (k == i || open == i)) {
             *first = open;
             return k == i ? open : k;

@@ -8,8 +8,6 @@
 #include "emit/cuda/stage_cuda.h"
 #include "emit/reduce.h"
 
-#include <string.h>
-
 /* The indices of the results, and those that are reduced over. */
 typedef struct general_indices {
     int result_count, reduced_count;
@@ -98,9 +96,8 @@ static void print_term(hr_cuda_stage *s, const hr_step *step, const char *type) 
 static void print_sums(hr_cuda_stage *s, const general_indices *indices) {
     hr_printer *p = s->p;
     const hr_step *step = step_of(s->stage);
-    const char *type = hr_cuda_sum_type(s, step);
     /* many terms lose nothing in f64 */
-    if (step->reduce == HR_OP_REDUCE_SUM && strcmp(type, "float") == 0) type = "double";
+    const char *type = hr_cuda_sums_f32(s, step) ? "double" : hr_cuda_sum_type(s, step);
     hr_print(p, "__shared__ %s slots[%d];", type, HR_CUDA_GENERAL_THREADS / 32);
     hr_print(p, "const int64_t terms = %s;", hr_emit_points(p, indices->reduced, indices->reduced_count));
     hr_print(p, "for (int64_t place = blockIdx.x; place < total; place += gridDim.x) {");

@@ -4,7 +4,6 @@
 #include "emit/cuda/stage_cuda_tile.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 bool hr_cuda_leaves_last(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts) {
     return s->c->eviction == HR_EVICTION_LAST && hr_cuda_whole(s, tensor, subscripts) &&
@@ -131,14 +130,17 @@ bool hr_cuda_wraps_once(const hr_cuda_stage *s) {
 }
 
 /* Where in its row a group's first element stands, for a pointer that leaves the lane out. */
-const char *hr_cuda_group_start(const hr_cuda_stage *s) {
+bool hr_cuda_group_starts_at_pos(const hr_cuda_stage *s) {
     int first = hr_cuda_is_map(s->c) ? 0 : s->stage->task_count;
-    return (s->c->ends == HR_CUDA_ENDS_STRADDLED && !s->one_row) || s->c->order_count - first <= 1 ? "pos"
-                                                                                                   : "start";
+    return (s->c->ends == HR_CUDA_ENDS_STRADDLED && !s->one_row) || s->c->order_count - first <= 1;
+}
+
+const char *hr_cuda_group_start(const hr_cuda_stage *s) {
+    return hr_cuda_group_starts_at_pos(s) ? "pos" : "start";
 }
 
 void hr_cuda_print_group_indices(hr_cuda_stage *s) {
-    if (strcmp(hr_cuda_group_start(s), "start") == 0) hr_cuda_print_indices(s, "pos", "start");
+    if (!hr_cuda_group_starts_at_pos(s)) hr_cuda_print_indices(s, "pos", "start");
     if (!hr_cuda_wraps_once(s)) return;
     const char *type = s->c->position_bits == 32 ? "uint32_t" : "int64_t";
     hr_print(s->p, "const %s above = (%s)pos / (%s)%" PRId64 ", start = (%s)pos %% (%s)%" PRId64 ";",

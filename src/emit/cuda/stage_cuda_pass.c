@@ -8,61 +8,11 @@
 #include "emit/cuda/stage_cuda_merge.h"
 #include "emit/cuda/stage_cuda_staged.h"
 #include "emit/cuda/stage_cuda_tile.h"
-#include "emit/reduce.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 /* ROW_GROUPS_MIN: groups of a row for which a branch of their own pays for those that lie in one row */
 enum { STASH_ELEMENTS_MAX = 32, ELEMENTS_MAX = 256, ROW_GROUPS_MIN = 64 };
-
-/* ---- reductions ---- */
-
-/* What is added up over everything: a thread's groups in f32, then totals in f64. */
-static bool is_total_of_parts(const hr_cuda_stage *s, const hr_step *step) {
-    return step->kind == HR_STEP_REDUCE_ALL && step->reduce == HR_OP_REDUCE_SUM &&
-           hr_cuda_statement(s, step)->value->type == HR_F32;
-}
-
-static const char *plain_sum_type(const hr_cuda_stage *s, const hr_step *step) {
-    hr_dtype type =
-        step->reduce == HR_OP_REDUCE_SUM ? hr_cuda_statement(s, step)->value->type : step->value->type;
-    if (is_total_of_parts(s, step)) return "double";
-    if (step->reduce == HR_OP_REDUCE_SUM && type != HR_F32 && type != HR_F64) return "int64_t";
-    return type == HR_BOOL ? "int32_t" : hr_c_compute(type);
-}
-
-const char *hr_cuda_sum_type(const hr_cuda_stage *s, const hr_step *step) {
-    const char *type = plain_sum_type(s, step);
-    return hr_op_finds_position(step->reduce) ? hr_format(s->p, "found<%s>", type) : type;
-}
-
-const char *hr_cuda_identity(const hr_step *step) {
-    if (hr_op_finds_position(step->reduce)) return "{0, -1}";
-    return hr_reduce_identity(step->reduce, step->value->type);
-}
-
-const char *hr_cuda_reducer(const hr_step *step) {
-    if (step->reduce == HR_OP_REDUCE_SUM) return "reduce_sum";
-    if (hr_op_finds_position(step->reduce))
-        return hr_op_seeks_largest(step->reduce) ? "reduce_found<true>" : "reduce_found<false>";
-    return hr_op_seeks_largest(step->reduce) ? "reduce_max" : "reduce_min";
-}
-
-/* "a = a + value;" of whatever reduction */
-static void print_add(hr_cuda_stage *s, const hr_step *step, const char *sum, const char *value) {
-    const char *type = plain_sum_type(s, step);
-    if (hr_op_finds_position(step->reduce)) {
-        hr_print(s->p, "%s::find(%s, (%s)%s, pos + v);", hr_cuda_reducer(step), sum, type, value);
-        return;
-    }
-    if (step->value->type == HR_BOOL || step->value->type == HR_I32)
-        value = hr_format(s->p, "(%s)%s", type, value);
-    if (step->reduce == HR_OP_REDUCE_SUM)
-        hr_print(s->p, "%s += %s;", sum, value);
-    else
-        hr_print(s->p, "%s = %s::of(%s, %s);", sum, hr_cuda_reducer(step), sum, value);
-}
 
 /* ---- values ---- */
 
@@ -215,7 +165,7 @@ static void print_group_store(hr_cuda_stage *s, const store *t) {
         print_staged_store(s, staged_block, values);
         return;
     }
-    if (hr_cuda_whole(s, tensor, t->statement->subscripts) && strcmp(hr_cuda_group_start(s), "pos") == 0)
+    if (hr_cuda_whole(s, tensor, t->statement->subscripts) && hr_cuda_group_starts_at_pos(s))
         base = hr_cuda_whole_base(s, tensor);
     else
         base = hr_format(p, "%s + %s", hr_emit_tensor(p, tensor),
@@ -256,9 +206,9 @@ static void print_column(hr_cuda_stage *s, const hr_step *step, int i, const cha
     if (hr_cuda_asks_live(s->c)) hr_print(p, "if (live)");
     p->indent += hr_cuda_asks_live(s->c);
     if (s->c->sums == HR_CUDA_SUMS_MEMORY)
-        print_add(s, step, hr_format(p, "column_%d[pos + v]", i), value);
+        hr_cuda_print_add(s, step, hr_format(p, "column_%d[pos + v]", i), value);
     else
-        print_add(s, step, hr_format(p, "column_%d[u * %d + v]", i, s->c->vector), value);
+        hr_cuda_print_add(s, step, hr_format(p, "column_%d[u * %d + v]", i, s->c->vector), value);
     p->indent -= hr_cuda_asks_live(s->c);
 }
 
@@ -275,14 +225,15 @@ static void print_step(hr_cuda_stage *s, int i, const char *value) {
         if (s->online[i])
             hr_print(p, "z%d[v] = %s;", i, value);
         else
-            print_add(s, step, hr_format(p, "a%d", i), value);
+            hr_cuda_print_add(s, step, hr_format(p, "a%d", i), value);
         break;
     case HR_STEP_REDUCE_COLUMN:
         print_column(s, step, i, value);
         break;
     case HR_STEP_REDUCE_ALL:
         if (hr_cuda_asks_live(s->c)) hr_print(p, "if (live)");
-        print_add(s, step, hr_format(p, is_total_of_parts(s, step) ? "part_%d" : "total_%d", i), value);
+        hr_cuda_print_add(
+            s, step, hr_format(p, hr_cuda_is_total_of_parts(s, step) ? "part_%d" : "total_%d", i), value);
         break;
     case HR_STEP_SCATTER:
         hr_cuda_print_scatter(s, step, value);
@@ -509,8 +460,7 @@ static int64_t runs_of_chain(const hr_cuda_stage *s) {
 
 static bool has_total(const hr_cuda_stage *s, int i, int pass) {
     const hr_step *step = &s->stage->steps[i];
-    return hr_cuda_runs_in(s, step, pass) && step->kind == HR_STEP_REDUCE_ROW &&
-           step->reduce == HR_OP_REDUCE_SUM && strcmp(hr_cuda_sum_type(s, step), "float") == 0;
+    return hr_cuda_runs_in(s, step, pass) && step->kind == HR_STEP_REDUCE_ROW && hr_cuda_sums_f32(s, step);
 }
 
 /* The sum that is made beside the peak of step i; -1 = none. */
@@ -553,7 +503,8 @@ static bool folds_in(const hr_cuda_stage *s, int pass) {
 /* `form`: of a step's number, twice. */
 static void print_parts(hr_cuda_stage *s, int pass, const char *form) {
     for (int i = 0; i < s->stage->step_count; i++)
-        if (hr_cuda_runs_in(s, &s->stage->steps[i], pass) && is_total_of_parts(s, &s->stage->steps[i]))
+        if (hr_cuda_runs_in(s, &s->stage->steps[i], pass) &&
+            hr_cuda_is_total_of_parts(s, &s->stage->steps[i]))
             hr_print(s->p, form, i, i);
 }
 

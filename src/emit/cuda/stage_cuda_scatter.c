@@ -8,7 +8,6 @@
 #include "emit/reduce.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 /* ---- what is added, and where ---- */
 
@@ -107,10 +106,12 @@ static bool is_count(const hr_cuda_stage *s, const hr_expr *value) {
 void hr_cuda_print_places_begin(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     const hr_step *step = &s->stage->steps[0];
-    const char *type = hr_cuda_scatter_type(s, step);
+    const hr_dtype dtype = hr_compute_type(s->function->tensors[hr_cuda_statement(s, step)->tensor].dtype);
+    /* a place has as many addends as there are elements */
+    const char *type = is_count(s, step->value) ? "int32_t"
+                       : dtype == HR_F32        ? "double"
+                                                : hr_cuda_scatter_type(s, step);
     if (!s->c->places) return;
-    if (is_count(s, step->value)) type = "int32_t";
-    if (strcmp(type, "float") == 0) type = "double"; /* a place has as many addends as there are elements */
     hr_print(p, "__shared__ %s places[%d];", type, s->c->places);
     hr_print(p, "const int64_t size = %s;", hr_emit_elements(p, hr_cuda_statement(s, step)->tensor));
     hr_print(p, "const bool few = size <= %d;", s->c->places);
