@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "support/cuda_test.h"
+#include "support/cuda_planted.h"
 
 enum { COUNT = 1000, SEEDS = 4 };
 
@@ -214,7 +214,8 @@ static void arrays_make(struct arrays *out) {
 }
 
 /* The sentence of one run, "" where all is right. */
-static const char *sentence_of(const struct emulated_case *one, const cuda_object *object, uint64_t seed) {
+static const char *sentence_of(const void *planted, const cuda_object *object, uint64_t seed) {
+    const struct emulated_case *one = planted;
     struct arrays arrays;
     arrays_make(&arrays);
     if (cuda_emulation_launch(device, object, &one->launch, &arrays, seed) != HR_OK) return hr_last_error();
@@ -224,45 +225,19 @@ static const char *sentence_of(const struct emulated_case *one, const cuda_objec
     return "";
 }
 
-static void check_case(const struct emulated_case *one) {
-    static const char *const entries[] = {"k"};
-    char source[4096];
-    cuda_object *object;
-    bool shown = false;
-    snprintf(source, sizeof source, "%s%s\n}\n", opening, one->body);
-    hr_status status = cuda_object_compile(source, entries, 1, &object);
-    if (status == HR_NOT_AVAILABLE) {
-        print_message("skipped: %s\n", hr_last_error());
-        exit(77);
-    }
-    if (status != HR_OK) fail_msg("%s: %s", one->name, hr_last_error());
-    for (uint64_t seed = 0; seed < SEEDS; seed++) {
-        const char *got = sentence_of(one, object, seed);
-        shown |= one->fault && strstr(got, one->fault);
-        if (one->some && !*got) continue;
-        if (one->fault ? !strstr(got, one->fault) && !one->some : *got)
-            fail_msg("%s, order %d: %s, expected %s", one->name, (int)seed, got,
-                     one->fault ? one->fault : "none");
-    }
-    if (one->fault && !shown) fail_msg("%s: %s is never caught", one->name, one->fault);
-    cuda_object_destroy(object);
-}
-
 static void test_cases(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        check_case(&cases[i]);
+        expect_told(&(cuda_planted){cases[i].name, opening, cases[i].body, cases[i].fault, cases[i].some,
+                                    SEEDS, sentence_of, &cases[i]});
 }
 
 static void test_traffic(void **state) {
     (void)state;
-    static const char *const entries[] = {"k"};
-    char source[4096];
     int64_t read, written;
-    cuda_object *object;
     struct arrays arrays;
-    snprintf(source, sizeof source, "%s%s\n}\n", opening, cases[1].body);
-    assert_int_equal(cuda_object_compile(source, entries, 1, &object), HR_OK);
+    cuda_object *object =
+        compile_or_skip(&(cuda_planted){.name = cases[1].name, .opening = opening, .body = cases[1].body});
     arrays_make(&arrays);
     assert_int_equal(cuda_emulation_launch(device, object, &cases[1].launch, &arrays, 0), HR_OK);
     cuda_emulation_traffic(device, &read, &written);

@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "support/cuda_test.h"
+#include "support/cuda_planted.h"
 
 enum { COUNT = 8192, SEEDS = 6 };
 
@@ -240,7 +240,8 @@ static hr_tensor_map map_make(int tensor) {
 }
 
 /* The sentence of one run, "" where all is right. */
-static const char *sentence_of(const struct role_case *one, const cuda_object *object, uint64_t seed) {
+static const char *sentence_of(const void *planted, const cuda_object *object, uint64_t seed) {
+    const struct role_case *one = planted;
     struct arrays arrays;
     hr_launch launch = one->launch;
     size_t bytes = COUNT * sizeof(float);
@@ -259,37 +260,11 @@ static const char *sentence_of(const struct role_case *one, const cuda_object *o
     return "";
 }
 
-static void check_case(const struct role_case *one) {
-    static const char *const entries[] = {"k"};
-    char source[8192];
-    cuda_object *object;
-    bool shown = false;
-    snprintf(source, sizeof source, "%s%s\n}\n", opening, one->body);
-    hr_status status = cuda_object_compile(source, entries, 1, &object);
-    if (status == HR_NOT_AVAILABLE) {
-        print_message("skipped: %s\n", hr_last_error());
-        exit(77);
-    }
-    if (status != HR_OK) fail_msg("%s: %s", one->name, hr_last_error());
-    for (uint64_t seed = 0; seed < SEEDS; seed++) {
-        const char *got = sentence_of(one, object, seed);
-        if (getenv("HR_VERBOSE") && one->fault)
-            print_message("%s, order %d: %s\n", one->name, (int)seed, got);
-        bool right = one->fault ? *got && strstr(got, one->fault) : !*got;
-        shown |= right;
-        if (one->some && !*got) continue;
-        if (!right && !one->some)
-            fail_msg("%s, order %d: \"%s\", expected %s", one->name, (int)seed, got,
-                     one->fault ? one->fault : "none");
-    }
-    if (!shown) fail_msg("%s is never caught", one->name);
-    cuda_object_destroy(object);
-}
-
 static void test_cases(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-        check_case(&cases[i]);
+        expect_told(&(cuda_planted){cases[i].name, opening, cases[i].body, cases[i].fault, cases[i].some,
+                                    SEEDS, sentence_of, &cases[i]});
 }
 
 int main(void) {
