@@ -141,7 +141,7 @@ static const char *load_lanes(hr_printer *p, const hr_expr *element) {
     const char *text =
         p->part ? hr_format(p, "%s_load_part_%s(%s + i, lanes)", kind, hr_dtype_name(dtype), pointer)
         : p->even_odd
-            ? hr_format(p, "%s_load_turn_%s(%s + i, %s)", kind, hr_dtype_name(dtype), pointer, p->way)
+            ? hr_format(p, "%s_load_even_odd_%s(%s + i, %s)", kind, hr_dtype_name(dtype), pointer, p->way)
         : p->pairs && dtype == HR_BF16
             ? hr_format(p, "vf_load_pair_bf16(%s + i, %s)", pointer, p->way)
             : hr_format(p, "%s_load_%s(%s + i)", kind, hr_dtype_name(dtype), pointer);

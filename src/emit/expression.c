@@ -326,7 +326,7 @@ static const char *vector_operation(hr_printer *p, const hr_expr *node) {
         const hr_expr *match = hr_expr_lane_match(p, node);
         if (match && p->absent) return "vm_of(false)";
         if (match && p->even_odd)
-            return hr_format(p, "vm_at_turn((int64_t)%s - i, %s)", hr_expr_text(p, match), p->way);
+            return hr_format(p, "vm_at_even_odd((int64_t)%s - i, %s)", hr_expr_text(p, match), p->way);
         if (match) return hr_format(p, "vm_at((int64_t)%s - i)", hr_expr_text(p, match));
         if (type != HR_BOOL) return call_text(p, hr_lane_prefix(type), function_name(node->op), node);
         const char *a = convert_lanes(p, hr_expr_lanes(p, node->args[0]), HR_BOOL, HR_I32);
@@ -401,7 +401,7 @@ static const char *buffer_text(hr_printer *p, const hr_expr *node) {
     if (!p->vector || node->op == HR_OP_RANDOM || node->type == HR_BOOL) return buffer;
     if (!hr_expr_is_words(node)) return hr_format(p, "vf_load_f32(%s)", buffer);
     if (p->even_odd || (p->pairs && !p->part))
-        return hr_format(p, "vf_load_%s_bf16(%s, %s)", p->even_odd ? "turn" : "pair", buffer, p->way);
+        return hr_format(p, "vf_load_%s_bf16(%s, %s)", p->even_odd ? "even_odd" : "pair", buffer, p->way);
     return hr_format(p, "vf_load_bf16(%s)", buffer);
 }
 

@@ -56,7 +56,7 @@ typedef struct hr_printer {
     const hr_expr *stash_even_odd; /* the stashed value whose row stands as even and odd lanes; NULL = none */
     int stash_even_odd_ways;       /* the vectors of a step of the pass that stashed it */
     int even_odd_ways[HR_EVEN_ODD_MAX]; /* by step of the stage: vectors of a step of a column's sums in the
-                                  order of turns; 0 = in order */
+                                  order of even and odd lanes; 0 = in order */
     struct hr_segmented *segmented; /* whole runs of lanes come before the others; NULL = there are none */
     int number;                     /* of the last name given */
     const char *kernel;             /* what a kernel's declaration begins with (CUDA) */

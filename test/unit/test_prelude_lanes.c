@@ -447,8 +447,8 @@ static const uint32_t pair_bits[] = {0x3f800000, 0x00000000, 0x80000000, 0x00000
                                      0x00008000, 0x3f808000, 0x3f818000, 0x7f7fffff, 0xff800000, 0x7fc00001,
                                      0x7f800001, 0xc0490fdb, 0x00800000, 0x33333333, 0x80007fff};
 
-/* A pair stores what two vectors store, turns load and store what the elements are, whatever stands beside a
- * denormal, and the bytes around are left. */
+/* A pair stores what two vectors store, even and odd lanes load and store what the elements are, whatever
+ * stands beside a denormal, and the bytes around are left. */
 static void pairs_are_two_vectors(void **state) {
     (void)state;
     enum { COUNT = sizeof pair_bits / sizeof *pair_bits, WORDS = 2 * HR_LANES };
@@ -464,14 +464,14 @@ static void pairs_are_two_vectors(void **state) {
         vf_store_pair_bf16(words + 1, vf_load_f32(values), vf_load_f32(values + HR_LANES), true, true);
         assert_memory_equal(words + 1, expected, sizeof expected);
         assert_true(words[0] == 0x7777 && words[WORDS + 1] == 0x7777);
-        vf first = vf_load_turn_bf16(expected, 0), second = vf_load_turn_bf16(expected + HR_LANES, 1);
+        vf first = vf_load_even_odd_bf16(expected, 0), second = vf_load_even_odd_bf16(expected + HR_LANES, 1);
         vf_store_f32(got, first);
         vf_store_f32(got + HR_LANES, second);
         for (int i = 0; i < WORDS; i++) {
             uint32_t bits, wanted = (uint32_t)expected[i] << 16;
-            memcpy(&bits, &got[turn_place(i, WORDS)], 4);
+            memcpy(&bits, &got[even_odd_place(i, WORDS)], 4);
             assert_int_equal(bits, wanted);
-            assert_int_equal(turn_place(WORDS + i, WORDS), WORDS + i);
+            assert_int_equal(even_odd_place(WORDS + i, WORDS), WORDS + i);
         }
         vf_store_f32(got, vf_load_pair_bf16(expected, 0));
         vf_store_f32(got + HR_LANES, vf_load_pair_bf16(expected + HR_LANES, 1));
@@ -482,10 +482,10 @@ static void pairs_are_two_vectors(void **state) {
         }
         vu both;
         memcpy(&both, expected, sizeof both);
-        vf turn = vf_turn_bf16(both, 1); /* the same order from words in a register */
-        assert_memory_equal(&turn, &second, sizeof turn);
+        vf same = vf_even_odd_bf16(both, 1); /* the same order from words in a register */
+        assert_memory_equal(&same, &second, sizeof same);
         memset(words, 0x77, sizeof words);
-        vf_store_turns_bf16(words + 1, first, second, true, round % 2 == 0);
+        vf_store_even_odd_bf16(words + 1, first, second, true, round % 2 == 0);
         assert_memory_equal(words + 1, expected, sizeof expected);
         assert_true(words[0] == 0x7777 && words[WORDS + 1] == 0x7777);
     }
@@ -505,9 +505,9 @@ static void products_that_may_be_denormals(void **state) {
                 words[i] = (uint16_t)((from + i) * 257); /* 257 is odd: all are there, small beside large */
             for (int half = 0; half < WORDS; half += HR_LANES)
                 vf_store_bf16(expected + half, vf_load_bf16(words + half) * factors[k]);
-            vf_store_turns_bf16(got, vf_load_turn_bf16(words, 0) * factors[k],
-                                vf_load_turn_bf16(words + HR_LANES, 1) * factors[k],
-                                bf16_pair_is_tiny(words, factors[k]), true);
+            vf_store_even_odd_bf16(got, vf_load_even_odd_bf16(words, 0) * factors[k],
+                                   vf_load_even_odd_bf16(words + HR_LANES, 1) * factors[k],
+                                   bf16_pair_is_tiny(words, factors[k]), true);
             for (int i = 0; i < WORDS; i++) /* of two NaN that are multiplied either may be the result */
                 assert_true(got[i] == expected[i] ||
                             ((got[i] & 0x7fff) > 0x7f80 && (expected[i] & 0x7fff) > 0x7f80));
@@ -540,9 +540,9 @@ static void pairs_stream(void **state) {
                             stream_aligned(words + offset, 2, 2));
         stream_end();
         assert_memory_equal(words + offset, expected, sizeof expected);
-        vf_stream_turns_bf16(words + offset, vf_load_turn_bf16(expected, 0),
-                             vf_load_turn_bf16(expected + HR_LANES, 1), offset != 0, offset == 0,
-                             offset == 0);
+        vf_stream_even_odd_bf16(words + offset, vf_load_even_odd_bf16(expected, 0),
+                                vf_load_even_odd_bf16(expected + HR_LANES, 1), offset != 0, offset == 0,
+                                offset == 0);
         stream_end();
         assert_memory_equal(words + offset, expected, sizeof expected);
     }

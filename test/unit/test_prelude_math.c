@@ -319,16 +319,16 @@ static void words_stand_even_odd(void **state) {
     (void)state;
     enum { MOST = 700 / (2 * HR_LANES) * (2 * HR_LANES) };
     static uint32_t room[2][HR_RANDOM_BEFORE + MOST + HR_RANDOM_AFTER];
-    uint32_t *const in_order = room[0] + HR_RANDOM_BEFORE, *const in_turns = room[1] + HR_RANDOM_BEFORE;
+    uint32_t *const in_order = room[0] + HR_RANDOM_BEFORE, *const in_even_odd = room[1] + HR_RANDOM_BEFORE;
     const uint64_t starts[] = {0, 4, 60, UINT64_C(0x3fffffff0), UINT64_C(0xfffffffffffffff0)};
     const random_keys keys = random_keys_of(UINT64_C(0x123456789abcdef0));
     for (int s = 0; s < 5; s++)
         for (int64_t count = 0; count <= MOST; count += 2 * HR_LANES) {
             random_fill(&keys, starts[s], count, in_order);
-            random_fill_turns(&keys, starts[s], count, in_turns);
+            random_fill_even_odd(&keys, starts[s], count, in_even_odd);
             for (int64_t i = 0; i < count; i++) {
                 const int64_t pair = i / (2 * HR_LANES) * (2 * HR_LANES);
-                if (in_turns[pair + turn_place(i - pair, 2 * HR_LANES)] != in_order[i])
+                if (in_even_odd[pair + even_odd_place(i - pair, 2 * HR_LANES)] != in_order[i])
                     fail_msg("word %d of %d from counter %llx", (int)i, (int)count,
                              (unsigned long long)starts[s]);
             }

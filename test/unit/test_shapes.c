@@ -226,7 +226,7 @@ static void test_transposed(void **state) {
         good(hr_kernel_fill(kernel, 3), "turn");
         good(hr_kernel_prepare(kernel, NULL), "turn");
         good(hr_kernel_source(kernel, &source, &header), "turn");
-        if (!strstr(source, "vf_turn(turned)")) fail_msg("no tiles: %s", transposed[k].text);
+        if (!strstr(source, "vf_transpose(square)")) fail_msg("no tiles: %s", transposed[k].text);
         hr_kernel_destroy(kernel);
     }
 }

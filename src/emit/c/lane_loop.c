@@ -105,17 +105,17 @@ static void print_whole(hr_printer *p, const hr_lane_pass *pass, const char *fir
 /* As far as its steps and those of the pass that stashed the value go, and results are aligned from the first
  * on. What is left is put in order. */
 static void print_even_odd(hr_printer *p, const hr_lane_pass *pass, const char *last) {
-    hr_print(p, "const int64_t turned = %s / (%d * HR_LANES) * (%d * HR_LANES);", last,
+    hr_print(p, "const int64_t even_odd = %s / (%d * HR_LANES) * (%d * HR_LANES);", last,
              p->stash_even_odd_ways, p->stash_even_odd_ways);
     if (hr_lane_is_even_odd(p, pass, NULL)) {
-        hr_print(p, "for (; %si + %d * HR_LANES <= turned;) {",
+        hr_print(p, "for (; %si + %d * HR_LANES <= even_odd;) {",
                  hr_lane_first_stream(pass) ? "begin <= i && " : "", pass->ways);
         p->indent++;
         hr_lane_print_step(p, pass);
         p->indent--;
         hr_print(p, "}");
     }
-    hr_print(p, "turns_undone(k0, i, turned);");
+    hr_print(p, "even_odd_undone(k0, i, even_odd);");
     p->stash_even_odd = NULL;
 }
 
@@ -158,7 +158,7 @@ static void print_vectors(hr_printer *p, const hr_lane_pass *pass, const char *f
         return;
     }
     const bool even_odd = p->drawn_even_odd;
-    hr_print(p, "if (%s) {", even_odd ? "turned" : "whole");
+    hr_print(p, "if (%s) {", even_odd ? "even_odd" : "whole");
     p->indent++;
     print_whole(p, pass, first, last);
     p->indent--;
@@ -181,7 +181,7 @@ static void print_even_odd_flag(hr_printer *p, const hr_lane_pass *pass, const h
     for (int i = 0; i < randoms->count; i++)
         together = hr_format(p, "%s && (%s + %s) %% 4 == 0", together,
                              hr_emit_lane_rest(p, randoms->node[i]->args[1]), pass->first);
-    hr_print(p, "const bool turned = %s;", together);
+    hr_print(p, "const bool even_odd = %s;", together);
 }
 
 /* Where a core's stores wait for long, whole lines of f32 are walked one after each round of the numbers to
@@ -221,7 +221,7 @@ static void print_beside(hr_printer *p, const hr_lane_pass *pass, const hr_rando
     print_line(p, pass);
     p->indent--;
     hr_print(p, "}");
-    hr_print(p, "random_group_end(drawn, &keys_%d, random_%d[!turn] + HR_RANDOM_BEFORE, false);", random->id,
+    hr_print(p, "random_group_end(drawn, &keys_%d, random_%d[!half] + HR_RANDOM_BEFORE, false);", random->id,
              random->id);
     hr_print(p, "for (; i < stop; i += HR_LANES) {");
     p->indent++;
@@ -243,21 +243,21 @@ static void print_tiles(hr_printer *p, const hr_lane_pass *pass) {
     hr_random_print_keys(p, &randoms, pass->tile);
     long long tile = (long long)pass->tile;
     const char *first = pass->first, *last = pass->last;
-    const char *lead =
+    const char *head =
         hr_lane_goes_by_head(pass) ? hr_lane_stream_head(p, pass, hr_format(p, " + %s", first)) : "0";
-    hr_print(p, "const int64_t lead = %s, step = lead ? lead : %lld;", lead, tile);
+    hr_print(p, "const int64_t head = %s, step = head ? head : %lld;", head, tile);
     hr_print(p, "int64_t stop = %s - %s < step ? %s : %s + step;", last, first, last, first);
     print_even_odd_flag(p, pass, &randoms);
     hr_random_print_draws(p, &randoms, first, "stop", "0");
     hr_print(p,
-             "for (int64_t tile = %s, next, turn = 0; tile < %s; tile = stop, stop = next, turn = !turn) {",
+             "for (int64_t tile = %s, next, half = 0; tile < %s; tile = stop, stop = next, half = !half) {",
              first, last);
     p->indent++;
     hr_print(p, "next = %s - stop < %lld ? %s : stop + %lld;", last, tile, last, tile);
     if (draws_beside(p, pass, &randoms)) print_beside(p, pass, &randoms);
     hr_print(p, "if (stop < %s) {", last);
     p->indent++;
-    hr_random_print_draws(p, &randoms, "stop", "next", "!turn");
+    hr_random_print_draws(p, &randoms, "stop", "next", "!half");
     p->indent--;
     hr_print(p, "}");
     hr_random_print_drawn(p, &randoms);

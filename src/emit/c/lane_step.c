@@ -242,8 +242,8 @@ static void print_rounded(hr_printer *p, const hr_lane_pass *pass, const hr_lane
     print_ways(p, &first);
     const char *kinds = hr_lane_rounded_kinds(p, rounded);
     for (int way = 0; way < pass->unit; way += 2)
-        words = hr_format(p, "%s%svu_turns_bf16(w%d[%d], w%d[%d], %s)", words, way ? ", " : "", rounded->id,
-                          way, rounded->id, way + 1, kinds);
+        words = hr_format(p, "%s%svu_even_odd_bf16(w%d[%d], w%d[%d], %s)", words, way ? ", " : "",
+                          rounded->id, way, rounded->id, way + 1, kinds);
     hr_print(p, "const vu b%d[%d] = {%s};", rounded->id, pass->unit / 2, words);
     hr_print(p, "i -= %d * HR_LANES;", pass->unit);
     rest.steps = others;
@@ -251,7 +251,7 @@ static void print_rounded(hr_printer *p, const hr_lane_pass *pass, const hr_lane
     for (int i = 0; i < pass->step_count && rest.step_count < HR_EVEN_ODD_MAX; i++)
         if (&pass->steps[i] != rounded) others[rest.step_count++] = pass->steps[i];
     p->given = rounding;
-    p->given_text = hr_format(p, "vf_turn_bf16(b%d[%s / 2], way)", rounded->id,
+    p->given_text = hr_format(p, "vf_even_odd_bf16(b%d[%s / 2], way)", rounded->id,
                               pass->unit < pass->ways ? "(way - from)" : "way");
     p->given_stashed = true;
     print_ways(p, &rest);

@@ -137,7 +137,7 @@ void hr_lane_print_pairs(hr_printer *p, const hr_lane_pass *pass, const hr_lane_
         const char *target = hr_lane_target(p, s);
         for (int way = 0; way < pass->unit; way += 2)
             hr_print(p, "vf_%s_%s_bf16(%s - %d * HR_LANES, w%d[%d], w%d[%d], %s%s);",
-                     streams(s) ? "stream" : "store", p->even_odd ? "turns" : "pair", target,
+                     streams(s) ? "stream" : "store", p->even_odd ? "even_odd" : "pair", target,
                      pass->unit - way, s->id, way, s->id, way + 1,
                      kinds_text(p, s, tiny_text(p, s, pass->unit - way)), aligned_text(p, s));
     }

@@ -89,9 +89,9 @@ void hr_random_print_draws(hr_printer *p, const hr_random_list *list, const char
         print_fill(p, list, "random_fill", at, to, place);
         return;
     }
-    hr_print(p, "if (turned) {");
+    hr_print(p, "if (even_odd) {");
     p->indent++;
-    print_fill(p, list, "random_fill_turns", at, to, place);
+    print_fill(p, list, "random_fill_even_odd", at, to, place);
     p->indent--;
     hr_print(p, "} else {");
     p->indent++;
@@ -104,7 +104,7 @@ void hr_random_print_drawn(hr_printer *p, const hr_random_list *list) {
     for (int i = 0; i < list->count; i++) {
         const hr_expr *random = list->node[i];
         const char *words = hr_format(p, "words_%d + (i - tile)", random->id);
-        hr_print(p, "const uint32_t *const words_%d = random_%d[turn] + HR_RANDOM_BEFORE;", random->id,
+        hr_print(p, "const uint32_t *const words_%d = random_%d[half] + HR_RANDOM_BEFORE;", random->id,
                  random->id);
         hr_random_give(p, random, list->compared[i], hr_format(p, "vf_random(%s)", words),
                        hr_format(p, "vm_random_ge(%s, bound_%d)", words, random->id));

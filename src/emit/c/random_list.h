@@ -24,10 +24,10 @@ void hr_random_print_bound(hr_printer *printer, const hr_expr *random, const hr_
 /* Prints for each number "keys_N", its bound, and "random_N", room for the words of two tiles. */
 void hr_random_print_keys(hr_printer *printer, const hr_random_list *list, int64_t tile);
 /* Prints how the words of the lanes `at` to `to` get to random_N[place]; where printer->drawn_even_odd in the
- * order of even and odd lanes if "turned". */
+ * order of even and odd lanes if "even_odd". */
 void hr_random_print_draws(hr_printer *printer, const hr_random_list *list, const char *at, const char *to,
                            const char *place);
-/* Gives the numbers of the tile whose words are at random_N[turn], one of two buffers. */
+/* Gives the numbers of the tile whose words are at random_N[half], one of two buffers. */
 void hr_random_print_drawn(hr_printer *printer, const hr_random_list *list);
 /* From here on the values are printed as these texts. `at_least` says that a number is at least its bound. */
 void hr_random_give(hr_printer *printer, const hr_expr *random, const hr_expr *compared, const char *number,

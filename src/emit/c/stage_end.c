@@ -36,8 +36,8 @@ static void print_column_end(hr_printer *p, const hr_stage *stage, int i) {
     hr_dtype reduced = statement->value->type, dtype = p->function->tensors[statement->tensor].dtype;
     const char *place = "j";
     if (i < HR_EVEN_ODD_MAX && p->even_odd_ways[i])
-        place = hr_format(p, "turn_place(j, points / (%d * HR_LANES) * (%d * HR_LANES))", p->even_odd_ways[i],
-                          p->even_odd_ways[i]);
+        place = hr_format(p, "even_odd_place(j, points / (%d * HR_LANES) * (%d * HR_LANES))",
+                          p->even_odd_ways[i], p->even_odd_ways[i]);
     hr_print(p, "for (int64_t block = blocks * thread / threads; block < blocks * (thread + 1) / threads; "
                 "block++) {");
     p->indent++;

@@ -35,8 +35,8 @@ void hr_stage_variance_settle(hr_stage_printer *s) {
         const char *total = p->value[s->function->statements[sum->statement].tensor];
         hr_expr_prepare(p, step->value,
                         HR_AT_TASK); /* also for the pass itself, whose block ends before others use it */
-        hr_print(p, "float spread_%d;", i);
-        settled = hr_format(p, "%s%sf32_spread(%s, squares_%d, %s, (double)(%s), &spread_%d)",
+        hr_print(p, "float about_%d;", i);
+        settled = hr_format(p, "%s%sf32_squares_about(%s, squares_%d, %s, (double)(%s), &about_%d)",
                             settled ? settled : "", settled ? " & " : "", total, i,
                             hr_expr_text(p, step->variance->about), hr_stage_row_size(p, s->stage), i);
     }
@@ -50,12 +50,12 @@ void hr_stage_variance_pass(hr_stage_printer *s, const hr_lane_pass *lanes) {
     p->indent++;
     hr_lane_loop(p, lanes);
     for (int i = 0; i < lanes->step_count; i++)
-        hr_print(p, "spread_%d = %s;", lanes->steps[i].id, hr_lane_result(p, lanes, &lanes->steps[i]));
+        hr_print(p, "about_%d = %s;", lanes->steps[i].id, hr_lane_result(p, lanes, &lanes->steps[i]));
     p->indent--;
     hr_print(p, "}");
     for (int i = 0; i < lanes->step_count; i++) {
         const hr_step *step = &s->stage->steps[lanes->steps[i].id];
-        hr_emit_step_value(p, step, hr_format(p, "spread_%d", lanes->steps[i].id), step->value->type);
+        hr_emit_step_value(p, step, hr_format(p, "about_%d", lanes->steps[i].id), step->value->type);
     }
 }
 

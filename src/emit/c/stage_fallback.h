@@ -10,7 +10,7 @@
 
 /* ---- variances: of a stage with a fallback_pass, see hr_variance_sums in plan/plan.h ----
  *
- * In the text, squares_I is the sum of squares beside which step I's own pass is mostly skipped, spread_I
+ * In the text, squares_I is the sum of squares beside which step I's own pass is mostly skipped, about_I
  * what follows from it, and `settled` says whether that suffices.
  */
 

@@ -89,7 +89,7 @@ static void print_state(pipeline_printer *k) {
         const hr_tensor *tensor =
             &k->s->function->tensors[k->s->function->statements[stage->steps[i].statement].tensor];
         hr_print(p, "%s s%d_%.40s;", hr_c_compute(hr_compute_type(tensor->dtype)), i, tensor->name);
-        if (stage->steps[i].variance) hr_print(p, "float squares_%d, spread_%d;", i, i);
+        if (stage->steps[i].variance) hr_print(p, "float squares_%d, about_%d;", i, i);
     }
     if (stage->fallback_pass) hr_print(p, "bool settled;");
     for (int i = 0; i < k->input_count; i++)
@@ -141,7 +141,7 @@ static void print_results(pipeline_printer *k, int pass, bool keep) {
         const hr_step *step = &k->s->stage->steps[k->steps[i].id];
         hr_dtype type = k->s->function->statements[step->statement].value->type;
         if (is_fallback(k, pass))
-            result = hr_format(k->p, "row->settled ? row->spread_%d : %s", k->steps[i].id, result);
+            result = hr_format(k->p, "row->settled ? row->about_%d : %s", k->steps[i].id, result);
         hr_emit_step_value(k->p, step, result, type);
         if (keep) keep_value(k, step);
     }
@@ -179,7 +179,7 @@ static void print_enter(pipeline_printer *k, int pass) {
     hr_stage_variance_settle(k->s);
     hr_print(k->p, "row->settled = settled;");
     for (int i = 0; i < lanes.step_count; i++)
-        hr_print(k->p, "row->spread_%d = spread_%d;", lanes.steps[i].id, lanes.steps[i].id);
+        hr_print(k->p, "row->about_%d = about_%d;", lanes.steps[i].id, lanes.steps[i].id);
 }
 
 static void print_pass(pipeline_printer *k, int pass) {

@@ -53,8 +53,8 @@ static void print_start(hr_stage_printer *s) {
     hr_text body, *out = hr_print_aside(p, &body);
     print_all_enters(s);
     hr_print(p, "*shift = 0;");
-    hr_print(p, "for (int turn = 0; turn < %d; turn++)", passes);
-    hr_print(p, "    if (!live[turn]) return 0;");
+    hr_print(p, "for (int place = 0; place < %d; place++)", passes);
+    hr_print(p, "    if (!live[place]) return 0;");
     hr_print(p, "const int64_t lanes = %d * HR_LANES, ahead = stage_%d_shift(a, live[%d]);", s->together,
              number, passes - 1);
     hr_print(p, "const int64_t done = ahead < %s ? (%s - ahead) / lanes * lanes : 0;", size, size);
@@ -131,9 +131,10 @@ static void print_rows(hr_stage_printer *s) {
 
 static void print_live(hr_stage_printer *s) {
     hr_printer *p = s->p;
-    hr_print(p, "for (int turn = 0; turn < %d; turn++)", hr_stage_main_passes(s->stage));
+    hr_print(p, "for (int place = 0; place < %d; place++)", hr_stage_main_passes(s->stage));
     hr_print(
-        p, "    live[turn] = step - turn >= begin && step - turn < end ? &rows[(step - turn) %% %d] : NULL;",
+        p,
+        "    live[place] = step - place >= begin && step - place < end ? &rows[(step - place) %% %d] : NULL;",
         live_rows(s->stage));
     hr_print(p, "if (live[0]) live[0]->task = step;");
 }
@@ -186,9 +187,9 @@ static void print_group_step(hr_stage_printer *s) {
     hr_print(p, "stage_%d_row *live[%d][%d];", number, group, passes);
     hr_print(p, "int64_t done[%d], shift[%d];", group, group);
     hr_print(p, "for (int r = 0; r < %d; r++) {", group);
-    hr_print(p, "    for (int turn = 0; turn < %d; turn++) {", passes);
-    hr_print(p, "        const int64_t task = step + r - turn * %d;", group);
-    hr_print(p, "        live[r][turn] = task >= begin && task < end ? &rows[task %% %d] : NULL;",
+    hr_print(p, "    for (int place = 0; place < %d; place++) {", passes);
+    hr_print(p, "        const int64_t task = step + r - place * %d;", group);
+    hr_print(p, "        live[r][place] = task >= begin && task < end ? &rows[task %% %d] : NULL;",
              live_rows(s->stage));
     hr_print(p, "    }");
     hr_print(p, "    if (live[r][0]) live[r][0]->task = step + r;");

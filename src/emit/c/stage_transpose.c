@@ -41,19 +41,19 @@ static void print_fill(hr_stage_printer *s, const hr_expr *element, int number) 
     hr_print(p, "for (int lane = 0; lane < last - first; lane += HR_LANES)");
     hr_print(p, "    for (int row = 0; row < count; row += HR_LANES) {");
     p->indent += 2;
-    hr_print(p, "vf turned[HR_LANES];");
+    hr_print(p, "vf square[HR_LANES];");
     hr_text_format(p->out, "#pragma GCC unroll 16\n");
     hr_print(p, "for (int k = 0; k < HR_LANES; k++) {");
     hr_print(p, "    const %s *const at = from + (lane + k) * step + row;", hr_c_storage(tensor->dtype));
     hr_print(p, "    prefetch_read(at + %d * step);", AHEAD);
-    hr_print(p, "    turned[k] = lane + k >= last - first ? vf_of(0)");
+    hr_print(p, "    square[k] = lane + k >= last - first ? vf_of(0)");
     hr_print(p, "                : row + HR_LANES <= count  ? vf_load_%s(at)", name);
     hr_print(p, "                                           : vf_load_part_%s(at, count - row);", name);
     hr_print(p, "}");
-    hr_print(p, "vf_turn(turned);");
+    hr_print(p, "vf_transpose(square);");
     hr_text_format(p->out, "#pragma GCC unroll 16\n");
     hr_print(p, "for (int k = 0; k < HR_LANES; k++)");
-    hr_print(p, "    vf_store_f32(tile_%d[row + k] + lane, turned[k]);", number);
+    hr_print(p, "    vf_store_f32(tile_%d[row + k] + lane, square[k]);", number);
     p->indent -= 2;
     hr_print(p, "    }");
 }

@@ -38,7 +38,7 @@ struct contract_choice {
 };
 
 struct contract_blocks {
-    bool turned;         /* m and n changed places: the sums are those of the transposed product */
+    bool swapped;        /* m and n changed places: the sums are those of the transposed product */
     int64_t teams, team; /* products at a time, threads a product */
     bool just_in_time;   /* the right operand is packed by the thread that uses it */
     bool thin;           /* the right operand is not packed */
@@ -58,9 +58,9 @@ enum {
     CONTRACT_CHAIN = 1024,             /* addends along k of a sum of f32, before a total takes it */
     CONTRACT_ROWS_MAX = 256,           /* of a task: its tile of sums stays near L1 */
     CONTRACT_FLAT_MAX = 512,           /* of a product whose left operand each thread holds */
-    CONTRACT_LINE = 144,               /* elements a line of the transposition's buffer: 128 and a skew */
+    CONTRACT_LINE = 144,               /* elements a line of the transposition's buffer: 128 and an offset */
     CONTRACT_STRIP = 128,              /* elements of a line in use */
-    CONTRACT_TURNED_MAX = 16,          /* columns of a product that is turned */
+    CONTRACT_SWAPPED_MAX = 16,         /* columns of a product that is swapped */
     CONTRACT_GROUP_MAX = 16,           /* panels of the right operand side by side: lines of its rows */
     CONTRACT_GROUP_DEPTH = 32,         /* of k at a time */
     CONTRACT_BESIDE_DEPTH = 8,         /* of k at a time, where panels are packed side by side */
@@ -98,7 +98,7 @@ static inline int64_t contract_chain(const struct contract_choice *choice) {
 }
 
 /* The left operand, evaluated whole; sums of a panel of the right one; and some of its rows at a time, or
- * sums that are turned. */
+ * sums that are swapped. */
 static inline void contract_blocks_thin(struct contract_blocks *blocks, const struct contract_choice *choice,
                                         int64_t rows, int64_t k) {
     const int64_t line = 64, element = choice->element;
@@ -107,7 +107,7 @@ static inline void contract_blocks_thin(struct contract_blocks *blocks, const st
     blocks->tile = contract_round(rows * blocks->stride * element, line);
     blocks->lines = blocks->tile + contract_round(rows * choice->columns * element, line);
     const int64_t lines =
-        contract_max(CONTRACT_THIN_ROWS * CONTRACT_THIN_STRIDE, choice->columns * CONTRACT_TURNED_MAX);
+        contract_max(CONTRACT_THIN_ROWS * CONTRACT_THIN_STRIDE, choice->columns * CONTRACT_SWAPPED_MAX);
     blocks->thread_bytes = contract_round(blocks->lines + lines * element, 4096) + 2 * line;
     blocks->team_bytes = blocks->threads + blocks->team * blocks->thread_bytes;
     blocks->bytes = blocks->teams * blocks->team_bytes;
@@ -132,7 +132,8 @@ static inline void contract_blocks_offsets(struct contract_blocks *blocks,
     blocks->totals = blocks->lines + contract_round(CONTRACT_LANES_MAX * CONTRACT_LINE * element, line);
     const int64_t totals = blocks->chained && blocks->passes == 1 ? tiles * blocks->task_rows : 0;
     const int64_t end = blocks->totals + totals * choice->columns * (int64_t)sizeof(double);
-    blocks->thread_bytes = contract_round(end, 4096) + 2 * line; /* a skew, so that threads differ in sets */
+    blocks->thread_bytes =
+        contract_round(end, 4096) + 2 * line; /* an offset, so that threads differ in sets */
     blocks->team_bytes = blocks->threads + blocks->team * blocks->thread_bytes;
     blocks->bytes = blocks->teams * blocks->team_bytes;
 }
@@ -149,7 +150,7 @@ static inline bool contract_is_flat(const struct contract_choice *choice, int64_
 
 /* A few columns would leave most lanes of the register tile idle; as rows they are the flat product's. */
 static inline bool contract_is_tall(int64_t m, int64_t n) {
-    return n <= CONTRACT_TURNED_MAX && m >= 4 * n;
+    return n <= CONTRACT_SWAPPED_MAX && m >= 4 * n;
 }
 
 /* At least one step of the register tile. */
@@ -161,8 +162,8 @@ static inline struct contract_blocks contract_blocks(const struct contract_choic
                                                      int64_t m, int64_t n, int64_t k, int64_t threads) {
     struct contract_blocks blocks = {0};
     if (batch == 0 || m == 0 || n == 0) return blocks;
-    blocks.turned = contract_is_tall(m, n);
-    if (blocks.turned) {
+    blocks.swapped = contract_is_tall(m, n);
+    if (blocks.swapped) {
         int64_t columns = n;
         n = m;
         m = columns;
@@ -173,7 +174,7 @@ static inline struct contract_blocks contract_blocks(const struct contract_choic
     bool apart = batch >= 4 * threads || batch % threads == 0;
     blocks.teams = apart ? threads : 1;
     blocks.team = apart ? 1 : threads;
-    blocks.thin = m <= (blocks.turned ? choice->thin_n : choice->thin_m) && n > m &&
+    blocks.thin = m <= (blocks.swapped ? choice->thin_n : choice->thin_m) && n > m &&
                   m * k * choice->element <= 2 * choice->left_bytes;
     if (blocks.thin) {
         contract_blocks_thin(&blocks, choice, m, k);

@@ -98,8 +98,8 @@ hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *st
     choice.blocks.group_rows = tile->group_rows;
     choice.blocks.beside = tile->beside;
     choice.blocks.parts = tile->parts;
-    choice.blocks.thin_m = stage->contract->right_lane.along_k ? CONTRACT_TURNED_MAX : 0;
-    choice.blocks.thin_n = stage->contract->left_lane.along_k ? CONTRACT_TURNED_MAX : 0;
+    choice.blocks.thin_m = stage->contract->right_lane.along_k ? CONTRACT_SWAPPED_MAX : 0;
+    choice.blocks.thin_n = stage->contract->left_lane.along_k ? CONTRACT_SWAPPED_MAX : 0;
     choice.bf16 = hr_contract_fits(plan->normal, stage->contract, HR_BF16);
     choice.pairs = pairs_choice(plan, stage, choice.blocks);
     return choice;

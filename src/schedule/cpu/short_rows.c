@@ -1,7 +1,7 @@
 /* Stages of short rows. In: a stage. Out: `ragged`, `jam`.
  *
  * What a row computes between two passes, and the end of each pass's sum, takes as long as some hundred
- * elements, and a core sees no further ahead than about two short rows: it waits. Abreast, several rows go
+ * elements, and a core sees no further ahead than about two short rows: it waits. Jammed, several rows go
  * through a pass before the first of them goes through the next.
  *
  * Rows that are no whole cache lines share lines with the rows beside them: a line that some of them leave

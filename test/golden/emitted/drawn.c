@@ -106,18 +106,18 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             _Alignas(64) uint32_t random_8[2][HR_RANDOM_BEFORE + 256 + HR_RANDOM_AFTER];
             const random_keys keys_14 = random_keys_of((uint64_t)8);
             _Alignas(64) uint32_t random_14[2][HR_RANDOM_BEFORE + 256 + HR_RANDOM_AFTER];
-            const int64_t lead = stream_head(q0 + 0, 4, 1), step = lead ? lead : 256;
+            const int64_t head = stream_head(q0 + 0, 4, 1), step = head ? head : 256;
             int64_t stop = n_N - 0 < step ? n_N : 0 + step;
             random_fill(&keys_8, (uint64_t)(r1 + 0), stop - 0, random_8[0] + HR_RANDOM_BEFORE);
             random_fill(&keys_14, (uint64_t)(r1 + 0), stop - 0, random_14[0] + HR_RANDOM_BEFORE);
-            for (int64_t tile = 0, next, turn = 0; tile < n_N; tile = stop, stop = next, turn = !turn) {
+            for (int64_t tile = 0, next, half = 0; tile < n_N; tile = stop, stop = next, half = !half) {
                 next = n_N - stop < 256 ? n_N : stop + 256;
                 if (stop < n_N) {
-                    random_fill(&keys_8, (uint64_t)(r1 + stop), next - stop, random_8[!turn] + HR_RANDOM_BEFORE);
-                    random_fill(&keys_14, (uint64_t)(r1 + stop), next - stop, random_14[!turn] + HR_RANDOM_BEFORE);
+                    random_fill(&keys_8, (uint64_t)(r1 + stop), next - stop, random_8[!half] + HR_RANDOM_BEFORE);
+                    random_fill(&keys_14, (uint64_t)(r1 + stop), next - stop, random_14[!half] + HR_RANDOM_BEFORE);
                 }
-                const uint32_t *const words_8 = random_8[turn] + HR_RANDOM_BEFORE;
-                const uint32_t *const words_14 = random_14[turn] + HR_RANDOM_BEFORE;
+                const uint32_t *const words_8 = random_8[half] + HR_RANDOM_BEFORE;
+                const uint32_t *const words_14 = random_14[half] + HR_RANDOM_BEFORE;
                 if (whole) {
                     for (int64_t i = tile; i < stop; i += HR_LANES) {
                         prefetch_read(p3 + i + 1024);

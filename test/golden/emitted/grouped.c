@@ -373,8 +373,8 @@ static int64_t stage_0_start(const arguments *a, stage_0_row **live, int64_t *sh
     if (live[0]) stage_0_enter_0(a, live[0]);
     if (live[1]) stage_0_enter_1(a, live[1]);
     *shift = 0;
-    for (int turn = 0; turn < 2; turn++)
-        if (!live[turn]) return 0;
+    for (int place = 0; place < 2; place++)
+        if (!live[place]) return 0;
     const int64_t lanes = 4 * HR_LANES, ahead = stage_0_shift(a, live[1]);
     const int64_t done = ahead < n_N ? (n_N - ahead) / lanes * lanes : 0;
     if (done) *shift = ahead;
@@ -424,9 +424,9 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         stage_0_row *live[2][2];
         int64_t done[2], shift[2];
         for (int r = 0; r < 2; r++) {
-            for (int turn = 0; turn < 2; turn++) {
-                const int64_t task = step + r - turn * 2;
-                live[r][turn] = task >= begin && task < end ? &rows[task % 4] : NULL;
+            for (int place = 0; place < 2; place++) {
+                const int64_t task = step + r - place * 2;
+                live[r][place] = task >= begin && task < end ? &rows[task % 4] : NULL;
             }
             if (live[r][0]) live[r][0]->task = step + r;
             done[r] = stage_0_start(a, live[r], &shift[r]);

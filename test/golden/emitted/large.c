@@ -346,8 +346,8 @@ static int64_t stage_0_start(const arguments *a, stage_0_row **live, int64_t *sh
     if (live[0]) stage_0_enter_0(a, live[0]);
     if (live[1]) stage_0_enter_1(a, live[1]);
     *shift = 0;
-    for (int turn = 0; turn < 2; turn++)
-        if (!live[turn]) return 0;
+    for (int place = 0; place < 2; place++)
+        if (!live[place]) return 0;
     const int64_t lanes = 4 * HR_LANES, ahead = stage_0_shift(a, live[1]);
     const int64_t done = ahead < n_N ? (n_N - ahead) / lanes * lanes : 0;
     if (done) *shift = ahead;
@@ -374,8 +374,8 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     for (int64_t step = begin; begin < end && step < end + 1; step++) {
         stage_0_row *live[2];
         int64_t shift;
-        for (int turn = 0; turn < 2; turn++)
-            live[turn] = step - turn >= begin && step - turn < end ? &rows[(step - turn) % 2] : NULL;
+        for (int place = 0; place < 2; place++)
+            live[place] = step - place >= begin && step - place < end ? &rows[(step - place) % 2] : NULL;
         if (live[0]) live[0]->task = step;
         const int64_t done = stage_0_start(a, live, &shift, lines);
         if (done) stage_0_together(a, live, shift, 0, done);

@@ -89,7 +89,8 @@ static inline struct contract_attend_blocks contract_attend_blocks(const struct 
     blocks.area = contract_round(contract_max(blocks.first.thread_bytes, blocks.second.thread_bytes), line);
     blocks.between = blocks.area + contract_round(sizes->area, line);
     const int64_t end = blocks.between + contract_round(blocks.rows * sizes->row, line);
-    blocks.thread_bytes = contract_round(end, 4096) + 2 * line; /* a skew, so that threads differ in sets */
+    blocks.thread_bytes =
+        contract_round(end, 4096) + 2 * line; /* an offset, so that threads differ in sets */
     blocks.team_bytes = blocks.threads + blocks.team * blocks.thread_bytes;
     blocks.bytes = blocks.teams * blocks.team_bytes;
     return blocks;

@@ -183,11 +183,11 @@ static void contract_f32_chains(const struct contract_f32_team *team, const stru
     }
 }
 
-/* Of a turned product the tile's rows are columns; its few rows fit the transposition's buffer. */
+/* Of a swapped product the tile's rows are columns; its few rows fit the transposition's buffer. */
 static void contract_f32_finish(const struct contract_f32_team *team, const struct contract_f32_range *range,
                                 const float *tile) {
     const struct contract_f32 *product = team->product;
-    if (!team->blocks->turned) {
+    if (!team->blocks->swapped) {
         product->finish(product->arguments, team->batch, range->m, range->rows, range->n, range->columns,
                         tile, team->choice->columns);
         return;
@@ -195,11 +195,11 @@ static void contract_f32_finish(const struct contract_f32_team *team, const stru
     float *sums = (float *)(team->own + team->blocks->lines);
     for (int64_t i = 0; i < range->columns; i++) {
         for (int64_t j = 0; j < range->rows; j++) {
-            sums[i * CONTRACT_TURNED_MAX + j] = tile[j * team->choice->columns + i];
+            sums[i * CONTRACT_SWAPPED_MAX + j] = tile[j * team->choice->columns + i];
         }
     }
     product->finish(product->arguments, team->batch, range->n, range->columns, range->m, range->rows, sums,
-                    CONTRACT_TURNED_MAX);
+                    CONTRACT_SWAPPED_MAX);
 }
 
 /* ---- the team: tasks are taken one by one, because threads are never equally fast ---- */
@@ -392,12 +392,12 @@ static void contract_f32_run(const struct contract_f32 *product, const struct co
     int64_t which = thread / blocks.team, rank = thread % blocks.team;
     char *shared = scratch + which * blocks.team_bytes;
     char *own = shared + blocks.threads + rank * blocks.thread_bytes;
-    struct contract_f32 turned = *product;
-    if (blocks.turned) {
-        turned.m = product->n, turned.left = product->right;
-        turned.n = product->m, turned.right = product->left;
+    struct contract_f32 swapped = *product;
+    if (blocks.swapped) {
+        swapped.m = product->n, swapped.left = product->right;
+        swapped.n = product->m, swapped.right = product->left;
     }
-    struct contract_f32_team team = {&turned, unit, choice, &blocks, which, rank, shared, own};
+    struct contract_f32_team team = {&swapped, unit, choice, &blocks, which, rank, shared, own};
     for (; team.batch < product->batch; team.batch += blocks.teams) {
         if (team.batch != which) contract_f32_meet(&team);
         if (blocks.thin)

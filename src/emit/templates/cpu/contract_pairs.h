@@ -76,11 +76,11 @@ static inline __attribute__((always_inline)) void contract_pairs_across(const fl
 }
 
 static inline __attribute__((always_inline)) contract_halves
-contract_pairs_store(contract_f32_vector square[], bool turn, contract_halves least, float *to) {
+contract_pairs_store(contract_f32_vector square[], bool transpose, contract_halves least, float *to) {
     CONTRACT_UNROLL for (int i = 0; i < CONTRACT_TILE; i++) {
         least = contract_pairs_smaller(least, (contract_pairs)square[i]);
     }
-    if (turn) contract_f32_turn(square);
+    if (transpose) contract_f32_transpose(square);
     CONTRACT_UNROLL for (int i = 0; i < CONTRACT_TILE; i++) {
         *(contract_f32_vector *)(to + i * CONTRACT_TILE) = square[i];
     }
@@ -105,7 +105,7 @@ contract_pairs_fill(const struct contract_f32_team *team, const struct contract_
 /* Sixteen rows from `row` on, of which `rows` are there. */
 static inline __attribute__((always_inline)) contract_halves
 contract_pairs_pack_along(const struct contract_f32_team *team, const struct contract_f32_operand *operand,
-                          bool turn, int64_t row, int64_t rows, int64_t k, int64_t depth, float *to) {
+                          bool transpose, int64_t row, int64_t rows, int64_t k, int64_t depth, float *to) {
     contract_f32_vector square[CONTRACT_TILE];
     contract_halves least = (contract_halves){0} - 1;
     float *lines = (float *)(team->own + team->blocks->lines);
@@ -117,7 +117,7 @@ contract_pairs_pack_along(const struct contract_f32_team *team, const struct con
         contract_pairs_fill(team, operand, true, row, there, k + j, strip, lines);
         for (int64_t i = 0; i < strip; i += 2 * CONTRACT_TILE) {
             contract_pairs_along(lines + i, square);
-            least = contract_pairs_store(square, turn, least, to);
+            least = contract_pairs_store(square, transpose, least, to);
             to += 2 * CONTRACT_TILE_SIZE;
         }
     }
@@ -126,7 +126,7 @@ contract_pairs_pack_along(const struct contract_f32_team *team, const struct con
 
 static inline __attribute__((always_inline)) contract_halves
 contract_pairs_pack_across(const struct contract_f32_team *team, const struct contract_f32_operand *operand,
-                           bool turn, int64_t row, int64_t rows, int64_t k, int64_t depth, float *to) {
+                           bool transpose, int64_t row, int64_t rows, int64_t k, int64_t depth, float *to) {
     contract_f32_vector square[CONTRACT_TILE];
     contract_halves least = (contract_halves){0} - 1;
     float *lines = (float *)(team->own + team->blocks->lines);
@@ -136,7 +136,7 @@ contract_pairs_pack_across(const struct contract_f32_team *team, const struct co
         for (int64_t i = 0; i < strip; i += 2 * CONTRACT_TILE) {
             for (int half = 0; half < 2; half++) {
                 contract_pairs_across(lines + i * CONTRACT_PAIRS_WIDTH + half * CONTRACT_TILE, square);
-                least = contract_pairs_store(square, turn, least, to);
+                least = contract_pairs_store(square, transpose, least, to);
                 to += CONTRACT_TILE_SIZE;
             }
         }
@@ -144,7 +144,7 @@ contract_pairs_pack_across(const struct contract_f32_team *team, const struct co
     return least;
 }
 
-/* `left` decides what a tile's lines are, and with the operand's own lines whether a square is turned. */
+/* `left` decides what a tile's lines are, and with the operand's own lines whether a square is transposed. */
 static inline __attribute__((always_inline)) int32_t
 contract_pairs_pack(const struct contract_f32_team *team, const struct contract_f32_operand *operand,
                     bool left, int64_t row, int64_t rows, int64_t k, int64_t depth, float *to) {

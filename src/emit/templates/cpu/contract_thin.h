@@ -12,7 +12,7 @@ enum {
     CONTRACT_F32_THIN_GROUP =
         CONTRACT_F32_LANES / CONTRACT_THIN_ROWS > 1 ? CONTRACT_F32_LANES / CONTRACT_THIN_ROWS : 1,
     CONTRACT_F32_THIN_SUMS = CONTRACT_F32_THIN_GROUP * CONTRACT_THIN_ROWS,
-    CONTRACT_F32_THIN_GROUPS = CONTRACT_TURNED_MAX / CONTRACT_F32_THIN_GROUP
+    CONTRACT_F32_THIN_GROUPS = CONTRACT_SWAPPED_MAX / CONTRACT_F32_THIN_GROUP
 };
 
 /* Rows of `depth` elements get zeros up to a whole vector. */
@@ -35,11 +35,11 @@ static void contract_f32_thin_left(const struct contract_f32_team *team) {
     } else {
         for (int64_t k = 0; k < product->k; k += CONTRACT_STRIP) {
             const int64_t depth = contract_min(CONTRACT_STRIP, product->k - k);
-            product->left.fill(product->arguments, team->batch, 0, rows, k, depth, lines, CONTRACT_TURNED_MAX,
-                               CONTRACT_AHEAD_ACROSS);
+            product->left.fill(product->arguments, team->batch, 0, rows, k, depth, lines,
+                               CONTRACT_SWAPPED_MAX, CONTRACT_AHEAD_ACROSS);
             for (int64_t i = 0; i < rows; i++)
                 for (int64_t j = 0; j < depth; j++)
-                    to[i * stride + k + j] = lines[j * CONTRACT_TURNED_MAX + i];
+                    to[i * stride + k + j] = lines[j * CONTRACT_SWAPPED_MAX + i];
         }
     }
     contract_f32_thin_pad(to, rows, product->k, stride);
@@ -92,7 +92,7 @@ static void contract_f32_thin_fold(contract_f32_vector *sums, int64_t rows, int6
         float folded[CONTRACT_F32_THIN_SUMS];
         for (int square = 0; square < CONTRACT_F32_THIN_SUMS; square += CONTRACT_F32_LANES) {
             contract_f32_vector all = {0};
-            contract_f32_turn(sums + square);
+            contract_f32_transpose(sums + square);
             for (int j = 0; j < CONTRACT_F32_LANES; j++)
                 all += sums[square + j];
             *(contract_f32_loose *)(folded + square) = all;
@@ -105,9 +105,9 @@ static void contract_f32_thin_fold(contract_f32_vector *sums, int64_t rows, int6
 
 /* A chain of each lane ends: what the lanes have come to goes to the totals in f64 of the same places. */
 static void contract_f32_thin_end(contract_f32_vector *sums, int64_t rows, int64_t columns, double *totals) {
-    float tile[CONTRACT_TURNED_MAX * CONTRACT_THIN_ROWS] = {0};
+    float tile[CONTRACT_SWAPPED_MAX * CONTRACT_THIN_ROWS] = {0};
     contract_f32_thin_fold(sums, rows, columns, CONTRACT_THIN_ROWS, tile);
-    for (int i = 0; i < CONTRACT_TURNED_MAX * CONTRACT_THIN_ROWS; i++)
+    for (int i = 0; i < CONTRACT_SWAPPED_MAX * CONTRACT_THIN_ROWS; i++)
         totals[i] += tile[i];
 }
 
@@ -124,7 +124,7 @@ static void contract_f32_thin_rows(const struct contract_f32_team *team, int64_t
     const float *left = (const float *)team->own;
     float *lines = (float *)(team->own + team->blocks->lines);
     contract_f32_vector sums[CONTRACT_F32_THIN_GROUPS * CONTRACT_F32_THIN_SUMS];
-    double totals[CONTRACT_TURNED_MAX * CONTRACT_THIN_ROWS] = {0};
+    double totals[CONTRACT_SWAPPED_MAX * CONTRACT_THIN_ROWS] = {0};
     contract_f32_thin_clear(sums, product->m);
     for (int64_t j = columns * CONTRACT_THIN_STRIDE; j < CONTRACT_THIN_ROWS * CONTRACT_THIN_STRIDE; j++)
         lines[j] = 0;

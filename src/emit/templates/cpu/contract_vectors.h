@@ -40,7 +40,7 @@ enum {
 #endif
 
 /* Turns a square of vectors: log2(lanes) perfect shuffles of the rows. */
-static inline __attribute__((always_inline)) void contract_f32_turn(contract_f32_vector square[]) {
+static inline __attribute__((always_inline)) void contract_f32_transpose(contract_f32_vector square[]) {
     contract_f32_vector mixed[CONTRACT_F32_LANES];
     CONTRACT_UNROLL for (int round = 1; round < CONTRACT_F32_LANES; round *= 2) {
         CONTRACT_UNROLL for (int i = 0; i < CONTRACT_F32_LANES / 2; i++) {
@@ -53,14 +53,14 @@ static inline __attribute__((always_inline)) void contract_f32_turn(contract_f32
 }
 
 /* lines[i * CONTRACT_LINE + j], i < lanes, j < depth -> to[j * width + i], i < count. */
-static inline __attribute__((always_inline)) void contract_f32_turn_lines(const float *lines, int64_t depth,
-                                                                          int count, int width, float *to) {
+static inline __attribute__((always_inline)) void
+contract_f32_transpose_lines(const float *lines, int64_t depth, int count, int width, float *to) {
     contract_f32_vector square[CONTRACT_F32_LANES];
     for (int64_t k = 0; k < depth; k += CONTRACT_F32_LANES) {
         CONTRACT_UNROLL for (int i = 0; i < CONTRACT_F32_LANES; i++) {
             square[i] = *(const contract_f32_loose *)(lines + i * CONTRACT_LINE + k);
         }
-        contract_f32_turn(square);
+        contract_f32_transpose(square);
         CONTRACT_UNROLL for (int i = 0; i < CONTRACT_F32_LANES; i++) {
             if (k + i < depth) {
                 __builtin_memcpy(to + (k + i) * width, &square[i], (size_t)count * sizeof(float));
@@ -97,9 +97,9 @@ contract_f32_pack(const struct contract_f32_team *team, const struct contract_f3
                               CONTRACT_AHEAD_ALONG);
             float *corner = to + j * width + i;
             if (i + CONTRACT_F32_LANES <= width)
-                contract_f32_turn_lines(lines, strip, CONTRACT_F32_LANES, width, corner);
+                contract_f32_transpose_lines(lines, strip, CONTRACT_F32_LANES, width, corner);
             else
-                contract_f32_turn_lines(lines, strip, width % CONTRACT_F32_LANES, width, corner);
+                contract_f32_transpose_lines(lines, strip, width % CONTRACT_F32_LANES, width, corner);
         }
     }
 }

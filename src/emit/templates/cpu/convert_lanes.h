@@ -138,7 +138,7 @@ static inline void vf_store_bf16(uint16_t *p, vf x) {
 /* Two vectors of bf16 that lie side by side as words are widened by one operation each, where the order of
  * their lanes does not matter: way 0, 2, .. is the even elements, way 1, 3, .. the odd ones. Shifts and masks
  * leave the ports that move lanes to others. From a register: memory would be read once for each way. */
-static inline vf vf_turn_bf16(vu words, int way) {
+static inline vf vf_even_odd_bf16(vu words, int way) {
 #if HR_LANES == 16
     vu r;
     if (way % 2)
@@ -152,24 +152,26 @@ static inline vf vf_turn_bf16(vu words, int way) {
 }
 
 /* The same of the pair that begins at p, or, for the second vector, a vector before p. */
-static inline vf vf_load_turn_bf16(const uint16_t *p, int way) {
-    return vf_turn_bf16(*(const vu_loose *)(p - way % 2 * HR_LANES), way);
+static inline vf vf_load_even_odd_bf16(const uint16_t *p, int way) {
+    return vf_even_odd_bf16(*(const vu_loose *)(p - way % 2 * HR_LANES), way);
 }
 
-/* Where element i stands after all pairs of vectors of the first `turned` were taken by turns. */
-static inline int64_t turn_place(int64_t i, int64_t turned) {
+/* Where element i stands after all pairs of vectors of the first `even_odd` are walked as even and odd lanes.
+ */
+static inline int64_t even_odd_place(int64_t i, int64_t even_odd) {
     const int64_t in = i % (2 * HR_LANES), place = in % 2 * HR_LANES + in / 2;
-    return i < turned ? i - in + place : i;
+    return i < even_odd ? i - in + place : i;
 }
 
 /* vm_at of the same: `lane` counts from where way's vector would begin in order. */
-static inline vm vm_at_turn(int64_t lane, int way) {
+static inline vm vm_at_even_odd(int64_t lane, int way) {
     int64_t before = way % 2 * HR_LANES, in = lane + before;
-    return vm_at(in >= 0 && in < 2 * HR_LANES ? turn_place(in, 2 * HR_LANES) - before : -1);
+    return vm_at(in >= 0 && in < 2 * HR_LANES ? even_odd_place(in, 2 * HR_LANES) - before : -1);
 }
 
-/* Pairs of vectors that were taken by turns are put in order; `from` and `to` are whole pairs apart. */
-static inline void turns_undone(float *row, int64_t from, int64_t to) {
+/* Pairs of vectors that are walked as even and odd lanes are put in order; `from` and `to` are whole pairs
+ * apart. */
+static inline void even_odd_undone(float *row, int64_t from, int64_t to) {
     for (; from < to; from += 2 * HR_LANES) {
         vf pair[2] = {*(vf_loose *)(row + from), *(vf_loose *)(row + from + HR_LANES)};
 #if HR_LANES == 8
@@ -189,7 +191,7 @@ static inline void turns_undone(float *row, int64_t from, int64_t to) {
         }
 #else
         for (int64_t i = 0; i < 2 * HR_LANES; i++) {
-            int64_t place = turn_place(i, 2 * HR_LANES);
+            int64_t place = even_odd_place(i, 2 * HR_LANES);
             row[from + i] = pair[place / HR_LANES][place % HR_LANES];
         }
 #endif
@@ -273,8 +275,8 @@ static inline vu vu_pair_bf16(vf low, vf high, bool tiny, bool long_nan) {
 #endif
 }
 
-/* As vu_pair_bf16 where the two vectors are in the order of vf_load_turn_bf16. */
-static inline vu vu_turns_bf16(vf first, vf second, bool tiny, bool long_nan) {
+/* As vu_pair_bf16 where the two vectors are in the order of vf_load_even_odd_bf16. */
+static inline vu vu_even_odd_bf16(vf first, vf second, bool tiny, bool long_nan) {
 #if HR_LANES == 16 && defined __AVX512BF16__
     const vu words = vu_pair_bf16(first, second, tiny, long_nan);
     return vu_moved_words(words, (vu)vi_iota() * 0x10001 + 0x100000, false);
@@ -288,8 +290,8 @@ static inline void vf_store_pair_bf16(uint16_t *p, vf low, vf high, bool tiny, b
     *(vu_loose *)p = vu_pair_bf16(low, high, tiny, long_nan);
 }
 
-static inline void vf_store_turns_bf16(uint16_t *p, vf first, vf second, bool tiny, bool long_nan) {
-    *(vu_loose *)p = vu_turns_bf16(first, second, tiny, long_nan);
+static inline void vf_store_even_odd_bf16(uint16_t *p, vf first, vf second, bool tiny, bool long_nan) {
+    *(vu_loose *)p = vu_even_odd_bf16(first, second, tiny, long_nan);
 }
 
 static inline void vf_store_part_bf16(uint16_t *p, vf x, int count) {

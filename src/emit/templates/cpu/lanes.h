@@ -303,7 +303,7 @@ static inline vf vf_lookup(const float *table, vi index) {
 }
 
 /* Lane i of vector k gets lane k of vector i. */
-static inline void vf_turn(vf *square) {
+static inline void vf_transpose(vf *square) {
 #pragma GCC unroll 4
     for (int round = 1; round < HR_LANES; round *= 2) {
         vf next[HR_LANES];

@@ -22,9 +22,9 @@ static inline vf vf_sin_shifted(vf x, int quarter) {
     c = vf_fma(c, square, vf_of(-0x1.6c0c28p-10f));
     c = vf_fma(c, square, vf_of(0x1.55554ap-5f));
     c = vf_fma(vf_fma(c, square, vf_of(-0.5f)), square, vf_of(1));
-    vi turn = vf_bits(t) + quarter;
-    vf value = vf_select(vm_from_vi(turn & 1), c, s);
-    return vf_of_bits(vf_bits(value) ^ (vi)((vu)(turn & 2) << 30));
+    vi quadrant = vf_bits(t) + quarter;
+    vf value = vf_select(vm_from_vi(quadrant & 1), c, s);
+    return vf_of_bits(vf_bits(value) ^ (vi)((vu)(quadrant & 2) << 30));
 }
 
 static inline bool vf_all_near(vf x) {

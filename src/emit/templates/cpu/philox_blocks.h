@@ -21,7 +21,7 @@ static inline vblock vblock_order(void) {
     return order;
 }
 
-/* The even (odd) lanes of two vectors, by turns. */
+/* The even (odd) lanes of two vectors, one after the other. */
 static inline vblock vblock_unpack(vblock a, vblock b, int odd) {
     vblock r = {0};
     for (int lane = 0; lane < HR_BLOCKS; lane += 2)
@@ -89,14 +89,14 @@ static void random_group(const random_keys *keys, uint64_t block, uint32_t *out)
         philox_lanes_store(x[part], out + part * HR_RANDOM_PART);
 }
 
-/* Turned once they are there: random_fill_turns */
-static inline void random_group_turns(const random_keys *keys, uint64_t block, uint32_t *out) {
+/* Turned once they are there: random_fill_even_odd */
+static inline void random_group_even_odd(const random_keys *keys, uint64_t block, uint32_t *out) {
     random_group(keys, block, out);
 }
 
 /* Two parts, for what is less than a group */
-static inline void random_few(const random_keys *keys, uint64_t block, uint32_t *out, bool turns) {
-    (void)turns;
+static inline void random_few(const random_keys *keys, uint64_t block, uint32_t *out, bool even_odd) {
+    (void)even_odd;
     philox_lanes x = philox_lanes_begin(block), y = philox_lanes_begin(block + HR_BLOCKS);
 #pragma GCC unroll 1
     for (int round = 0; round < 10; round++) {

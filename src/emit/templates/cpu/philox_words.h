@@ -69,28 +69,29 @@ static inline vu philox_keyed(vu x, const vblock *key) {
 }
 
 /* Lane k of the i-th 128 bits works on block k * HR_LANES / 4 + i, so that they are stored in order, or, for
- * an order of turns, half of the blocks in each half of the lanes; `moved` as after an odd number of rounds.
+ * the order of even and odd lanes, half of the blocks in each half of the lanes; `moved` as after an odd
+ * number of rounds.
  */
-static inline vu philox_order(bool moved, bool turns) {
+static inline vu philox_order(bool moved, bool even_odd) {
     vu order = {0};
     for (int lane = 0; lane < HR_LANES; lane++) {
         const int at = lane % 4, k = moved && (at == 1 || at == 2) ? 3 - at : at, i = lane / 4;
-        order[lane] = (uint32_t)(turns && HR_LANES == 16 ? k / 2 * (HR_LANES / 2) + 2 * i + k % 2
-                                                         : k * (HR_LANES / 4) + i);
+        order[lane] = (uint32_t)(even_odd && HR_LANES == 16 ? k / 2 * (HR_LANES / 2) + 2 * i + k % 2
+                                                            : k * (HR_LANES / 4) + i);
     }
     return order;
 }
 
-static inline philox_lanes philox_lanes_begin(uint64_t block, bool turns) {
+static inline philox_lanes philox_lanes_begin(uint64_t block, bool even_odd) {
     const vu lower = (vu){0} + (uint32_t)block, upper = (vu){0} + (uint32_t)(block >> 32);
-    const vu moved = philox_order(true, turns) + lower;
-    return (philox_lanes){philox_order(false, turns) + lower, upper - (vu)(moved < lower), {0}, {0}};
+    const vu moved = philox_order(true, even_odd) + lower;
+    return (philox_lanes){philox_order(false, even_odd) + lower, upper - (vu)(moved < lower), {0}, {0}};
 }
 
 /* The first product of the blocks in these places, and its lower half: those that lie `blocks` after the one
  * whose product it is. Sums of what the compiler knows, in place of multiplications. */
-static inline philox_product philox_first(uint64_t product, uint32_t blocks, bool turns) {
-    const vu order = philox_order(false, turns) + blocks;
+static inline philox_product philox_first(uint64_t product, uint32_t blocks, bool even_odd) {
+    const vu order = philox_order(false, even_odd) + blocks;
     vblock even = {0}, odd = {0};
     for (int lane = 0; lane < HR_LANES / 2; lane++) {
         even[lane] = order[2 * lane] * UINT64_C(0xD2511F53);
@@ -99,18 +100,18 @@ static inline philox_product philox_first(uint64_t product, uint32_t blocks, boo
     return (philox_product){even + product, odd + product};
 }
 
-static inline vu philox_first_lower(uint64_t product, uint32_t blocks, bool turns) {
-    return (philox_order(false, turns) + blocks) * 0xD2511F53u + (uint32_t)product;
+static inline vu philox_first_lower(uint64_t product, uint32_t blocks, bool even_odd) {
+    return (philox_order(false, even_odd) + blocks) * 0xD2511F53u + (uint32_t)product;
 }
 
 /* The first two rounds of a part whose blocks' numbers share their upper word: it and the two words that are
  * 0 leave one multiplication of four. `product`: that of the group's first block. */
 static inline philox_lanes philox_lanes_begun(const random_keys *keys, uint64_t product, int part,
-                                              uint64_t upper, bool turns) {
+                                              uint64_t upper, bool even_odd) {
     const uint64_t second = (uint32_t)(upper ^ keys->a[0][0]) * UINT64_C(0xD2511F53);
     const uint32_t blocks = (uint32_t)(part * HR_LANES);
-    const vu c = philox_keyed(philox_upper(philox_first(product, blocks, turns)), keys->b);
-    const vu d = philox_first_lower(product, blocks, turns) ^ (uint32_t)(second >> 32);
+    const vu c = philox_keyed(philox_upper(philox_first(product, blocks, even_odd)), keys->b);
+    const vu d = philox_first_lower(product, blocks, even_odd) ^ (uint32_t)(second >> 32);
     const philox_product right = philox_multiply(c, keys->factor_c);
     return (philox_lanes){philox_keyed(philox_upper(right), keys->a + 1),
                           philox_lower(c, right, &keys->factor_c), philox_keyed(d, keys->b + 1),
@@ -163,9 +164,10 @@ static inline philox_product philox_multiply_last(vu x, vblock factor) {
     return (philox_product){vblock_multiply((vblock)x, factor), vblock_multiply(odd, factor)};
 }
 
-/* In the order of turns a block's words of even numbers stand beside each other, and its products in 64-bit
- * lanes nearly do: `sums` has the lower halves that these words are combined with. */
-static inline void philox_store_turns(uint32_t *out, vblock front, vblock back, vu sums, const vblock *key) {
+/* In the order of even and odd lanes a block's words of even numbers stand beside each other, and its
+ * products in 64-bit lanes nearly do: `sums` has the lower halves that these words are combined with. */
+static inline void philox_store_even_odd(uint32_t *out, vblock front, vblock back, vu sums,
+                                         const vblock *key) {
     vu even = (vu)back, odd = (vu)front;
     __asm__("vmovshdup %1, %0%{%2%}" : "+v"(even) : "v"(front), "Yk"((vm)0x5555));
     __asm__("vmovsldup %1, %0%{%2%}" : "+v"(odd) : "v"(back), "Yk"((vm)0xaaaa));
@@ -174,37 +176,38 @@ static inline void philox_store_turns(uint32_t *out, vblock front, vblock back, 
 }
 
 /* As philox_lanes_end, 14 operations for 64 words in place of 20 */
-static inline void philox_lanes_end_turns(philox_lanes x, const random_keys *keys, uint32_t *out) {
+static inline void philox_lanes_end_even_odd(philox_lanes x, const random_keys *keys, uint32_t *out) {
     const philox_product front = philox_multiply_last(x.c, keys->factor_c),
                          back = philox_multiply_last(x.a, keys->factor_a);
     vu even, odd;
     __asm__("vpunpckldq %2, %1, %0" : "=v"(even) : "v"(x.b), "v"(x.d));
     __asm__("vpunpckhdq %2, %1, %0" : "=v"(odd) : "v"(x.b), "v"(x.d));
-    philox_store_turns(out, front.even, back.even, even, &keys->ends);
-    philox_store_turns(out + 2 * HR_LANES, front.odd, back.odd, odd, &keys->ends);
+    philox_store_even_odd(out, front.even, back.even, even, &keys->ends);
+    philox_store_even_odd(out + 2 * HR_LANES, front.odd, back.odd, odd, &keys->ends);
 }
 #endif
 
-static inline void philox_lanes_leave(philox_lanes x, const random_keys *keys, uint32_t *out, bool turns) {
+static inline void philox_lanes_leave(philox_lanes x, const random_keys *keys, uint32_t *out, bool even_odd) {
 #if HR_LANES == 16
-    if (turns)
-        philox_lanes_end_turns(x, keys, out);
+    if (even_odd)
+        philox_lanes_end_even_odd(x, keys, out);
     else
 #endif
         philox_lanes_end(x, keys, out);
-    (void)turns;
+    (void)even_odd;
 }
 
 /* The HR_RANDOM_GROUP words of the blocks from `block` on, in three parts, so that a loop may do something
  * else after each round from 2 to 8. The lower word of the last block's number is that of the first and what
  * is between. */
-static inline void random_group_begin(philox_lanes *x, const random_keys *keys, uint64_t block, bool turns)
+static inline void random_group_begin(philox_lanes *x, const random_keys *keys, uint64_t block, bool even_odd)
     __attribute__((always_inline));
-static inline void random_group_begin(philox_lanes *x, const random_keys *keys, uint64_t block, bool turns) {
+static inline void random_group_begin(philox_lanes *x, const random_keys *keys, uint64_t block,
+                                      bool even_odd) {
     const uint64_t product = (uint32_t)block * UINT64_C(0xD2511F53);
 #pragma GCC unroll 8
     for (int part = 0; part < HR_RANDOM_PARTS; part++)
-        x[part] = philox_lanes_begun(keys, product, part, block >> 32, turns);
+        x[part] = philox_lanes_begun(keys, product, part, block >> 32, even_odd);
 }
 
 static inline void random_group_round(philox_lanes *x, const random_keys *keys, int round)
@@ -215,24 +218,24 @@ static inline void random_group_round(philox_lanes *x, const random_keys *keys, 
         x[part] = philox_lanes_round(x[part], keys, round);
 }
 
-static inline void random_group_end(const philox_lanes *x, const random_keys *keys, uint32_t *out, bool turns)
-    __attribute__((always_inline));
 static inline void random_group_end(const philox_lanes *x, const random_keys *keys, uint32_t *out,
-                                    bool turns) {
+                                    bool even_odd) __attribute__((always_inline));
+static inline void random_group_end(const philox_lanes *x, const random_keys *keys, uint32_t *out,
+                                    bool even_odd) {
 #pragma GCC unroll 8
     for (int part = 0; part < HR_RANDOM_PARTS; part++)
-        philox_lanes_leave(x[part], keys, out + part * HR_RANDOM_PART, turns);
+        philox_lanes_leave(x[part], keys, out + part * HR_RANDOM_PART, even_odd);
 }
 
-static inline void random_group_all(const random_keys *keys, uint64_t block, uint32_t *out, bool turns)
+static inline void random_group_all(const random_keys *keys, uint64_t block, uint32_t *out, bool even_odd)
     __attribute__((always_inline));
-static inline void random_group_all(const random_keys *keys, uint64_t block, uint32_t *out, bool turns) {
+static inline void random_group_all(const random_keys *keys, uint64_t block, uint32_t *out, bool even_odd) {
     philox_lanes x[HR_RANDOM_PARTS];
-    random_group_begin(x, keys, block, turns);
+    random_group_begin(x, keys, block, even_odd);
 #pragma GCC unroll 1
     for (int round = 2; round < 9; round++)
         random_group_round(x, keys, round);
-    random_group_end(x, keys, out, turns);
+    random_group_end(x, keys, out, even_odd);
 }
 
 /* Not inlined: it takes all registers, and the loop around it wants some. */
@@ -241,17 +244,17 @@ static void random_group(const random_keys *keys, uint64_t block, uint32_t *out)
     random_group_all(keys, block, out, false);
 }
 
-static void random_group_turns(const random_keys *keys, uint64_t block, uint32_t *out)
+static void random_group_even_odd(const random_keys *keys, uint64_t block, uint32_t *out)
     __attribute__((noinline));
-static void random_group_turns(const random_keys *keys, uint64_t block, uint32_t *out) {
+static void random_group_even_odd(const random_keys *keys, uint64_t block, uint32_t *out) {
     random_group_all(keys, block, out, true);
 }
 
 /* A part, for what is less than a group */
-static inline void random_few(const random_keys *keys, uint64_t block, uint32_t *out, bool turns) {
-    philox_lanes x = philox_lanes_begin(block, turns);
+static inline void random_few(const random_keys *keys, uint64_t block, uint32_t *out, bool even_odd) {
+    philox_lanes x = philox_lanes_begin(block, even_odd);
 #pragma GCC unroll 1
     for (int round = 0; round < 9; round++)
         x = philox_lanes_round(x, keys, round);
-    philox_lanes_leave(x, keys, out, turns);
+    philox_lanes_leave(x, keys, out, even_odd);
 }

@@ -15,16 +15,16 @@ static inline bool random_is_group(uint64_t counter, int64_t count) {
 /* out[i] = the word of counter + i, for i from 0 to count - 1. The words of a block stay together: what is
  * around them is written, too. */
 static inline void random_fill_all(const random_keys *keys, uint64_t counter, int64_t count, uint32_t *out,
-                                   bool turns) {
+                                   bool even_odd) {
     uint64_t block = (uint64_t)((int64_t)counter >> 2);
     for (int64_t i = -(int64_t)(counter % 4); i < count;) {
         const bool group = random_shares_word(block) && i + HR_RANDOM_GROUP <= count + HR_RANDOM_AFTER;
-        if (group && turns)
-            random_group_turns(keys, block, out + i);
+        if (group && even_odd)
+            random_group_even_odd(keys, block, out + i);
         else if (group)
             random_group(keys, block, out + i);
         else
-            random_few(keys, block, out + i, turns);
+            random_few(keys, block, out + i, even_odd);
         i += group ? HR_RANDOM_GROUP : HR_RANDOM_FEW * HR_RANDOM_PART;
         block += (uint64_t)(group ? HR_RANDOM_GROUP : HR_RANDOM_FEW * HR_RANDOM_PART) / 4;
     }
@@ -36,15 +36,15 @@ static inline void random_fill(const random_keys *keys, uint64_t counter, int64_
 
 /* As random_fill, but of each two vectors of words first the even ones, then the odd ones. `counter` is a
  * multiple of 4, `count` of two vectors. */
-static inline void random_fill_turns(const random_keys *keys, uint64_t counter, int64_t count,
-                                     uint32_t *out) {
+static inline void random_fill_even_odd(const random_keys *keys, uint64_t counter, int64_t count,
+                                        uint32_t *out) {
     random_fill_all(keys, counter, count, out, true);
 #if HR_LANES != 16
     for (int64_t pair = 0; pair < count; pair += 2 * HR_LANES) {
         uint32_t words[2 * HR_LANES];
         memcpy(words, out + pair, sizeof words);
         for (int64_t i = 0; i < 2 * HR_LANES; i++)
-            out[pair + turn_place(i, 2 * HR_LANES)] = words[i];
+            out[pair + even_odd_place(i, 2 * HR_LANES)] = words[i];
     }
 #endif
 }

@@ -187,10 +187,10 @@ static inline float f32_fma(float a, float b, float c) {
 
 /* The sum of (f - about)^2 over `count` values f from their sum and that of their squares. False where little
  * is left of what they are made of, or one is not finite: then the difference is mostly rounding. */
-static inline bool f32_spread(float sum, float squares, float about, double count, float *out) {
-    double level = count * about * about, spread = squares - 2.0 * about * sum + level;
-    *out = (float)spread;
-    return squares <= 0x1.fffffep127f && 8 * spread >= squares + level;
+static inline bool f32_squares_about(float sum, float squares, float about, double count, float *out) {
+    double level = count * about * about, result = squares - 2.0 * about * sum + level;
+    *out = (float)result;
+    return squares <= 0x1.fffffep127f && 8 * result >= squares + level;
 }
 
 /* Chains of f32 end: what they have goes to totals of f64, which begin with the first of them. */

@@ -43,9 +43,9 @@ static inline void vf_stream_pair_bf16(uint16_t *p, vf low, vf high, bool tiny, 
     vf_stream_f32((float *)(void *)p, (vf)vu_pair_bf16(low, high, tiny, long_nan), aligned);
 }
 
-static inline void vf_stream_turns_bf16(uint16_t *p, vf first, vf second, bool tiny, bool long_nan,
-                                        bool aligned) {
-    vf_stream_f32((float *)(void *)p, (vf)vu_turns_bf16(first, second, tiny, long_nan), aligned);
+static inline void vf_stream_even_odd_bf16(uint16_t *p, vf first, vf second, bool tiny, bool long_nan,
+                                           bool aligned) {
+    vf_stream_f32((float *)(void *)p, (vf)vu_even_odd_bf16(first, second, tiny, long_nan), aligned);
 }
 
 static inline void vf_stream_f16(uint16_t *p, vf x, bool aligned) {
