@@ -164,7 +164,7 @@ bool hr_expr_is_cleaned(hr_printer *p, const hr_expr *element) {
 
 const char *hr_element_text(hr_printer *p, const hr_expr *element) {
     const hr_tensor *tensor = &p->function->tensors[element->tensor];
-    if (p->value[element->tensor]) return p->value[element->tensor];
+    if (p->value[element->tensor]) return hr_emit_value(p, element->tensor);
     const char *base = hr_emit_tensor(p, element->tensor);
     if (hr_tensor_is_scalar(tensor)) return base;
     if (hr_expr_at_lane(p, element) && hr_expr_is_row_form(p, element)) {

@@ -38,6 +38,7 @@ bool hr_printer_beside(hr_printer *p, const hr_stage *stage, hr_printer *out) {
         return false;
     }
     hr_printer_stage(hr_printer_switch_to(out, p), stage);
+    out->value_read = p->value_read;
     memcpy(out->value, p->value, (size_t)p->function->tensor_count * sizeof *out->value);
     hr_expr *const *table = p->plan->graph->table;
     for (int i = 0; i < p->plan->graph->table_size; i++)
@@ -471,6 +472,11 @@ const char *hr_emit_stored(hr_printer *p, const char *value, hr_dtype type, hr_d
     }
     if (type == dtype && dtype != HR_BOOL) return value;
     return hr_format(p, "%s_from_%s(%s)", hr_dtype_name(dtype), hr_type_prefix(type), value);
+}
+
+const char *hr_emit_value(hr_printer *p, int tensor) {
+    if (p->value[tensor] && p->value_read) p->value_read[tensor] = true;
+    return p->value[tensor];
 }
 
 void hr_emit_step_value(hr_printer *p, const hr_step *step, const char *text, hr_dtype type) {

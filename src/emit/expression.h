@@ -100,6 +100,8 @@ const char *hr_emit_lane_rest(hr_printer *printer, const hr_expr *lane_plus);
 /* Text of `value` (already printed, of compute type `type`) converted for a store into `dtype`: storage bits
  * in scalar mode; vf or vi in vector mode. */
 const char *hr_emit_stored(hr_printer *printer, const char *value, hr_dtype type, hr_dtype dtype);
+/* The variable of a value of the task level, which is noted as read; NULL where there is none. */
+const char *hr_emit_value(hr_printer *printer, int tensor);
 /* Prints the value of a step outside the lane loops, `text` of compute type `type`, as a variable that later
  * steps read. */
 void hr_emit_step_value(hr_printer *printer, const hr_step *step, const char *text, hr_dtype type);

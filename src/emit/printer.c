@@ -88,6 +88,7 @@ void hr_printer_stage(hr_printer *p, const hr_stage *stage) {
     memset(p->buffer, 0, ids * sizeof *p->buffer);
     memset(p->table, 0, ids * sizeof *p->table);
     memset(p->value, 0, (size_t)p->function->tensor_count * sizeof *p->value);
+    p->value_read = hr_arena_alloc(p->arena, (size_t)p->function->tensor_count * sizeof *p->value_read);
     p->checks = false;
     p->begun = p->joined = -1;
     p->stash_even_odd = NULL;

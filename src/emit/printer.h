@@ -41,6 +41,8 @@ typedef struct hr_printer {
     struct hr_lane_table **table; /* by expr id: the values that there are of it, NULL = no table */
     const char **tensor;          /* by tensor id: hr_emit_tensor, once it was asked */
     const char **value; /* by tensor id: the variable of a value of the task level, set by the stage */
+    bool *value_read;   /* by tensor id: that value was asked for as an operand; of the arena, NULL before the
+                           first stage */
     int begun; /* the step whose streamed results the loop in hand begins with, so that they are aligned; -1 =
                   none */
     const char *way;      /* which of several accumulators the body adds into */

@@ -32,7 +32,7 @@ void hr_stage_variance_settle(hr_stage_printer *s) {
         const hr_step *step = &s->stage->steps[i];
         if (!step->variance) continue;
         const hr_step *sum = &s->stage->steps[step->variance->sum];
-        const char *total = p->value[s->function->statements[sum->statement].tensor];
+        const char *total = hr_emit_value(p, hr_stage_statement(s, sum)->tensor);
         hr_expr_prepare(p, step->value,
                         HR_AT_TASK); /* also for the pass itself, whose block ends before others use it */
         hr_print(p, "float about_%d;", i);
@@ -89,7 +89,7 @@ const char *hr_stage_unsettled(hr_stage_printer *s) {
     for (int i = 0; i < s->stage->step_count; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (!step->settles) continue;
-        const char *total = p->value[s->function->statements[step->statement].tensor];
+        const char *total = hr_emit_value(p, hr_stage_statement(s, step)->tensor);
         sums = hr_format(p, "%s%s!f32_is_settled(%s)", sums, *sums ? " || " : "", total);
     }
     return hr_stage_goes_by(s, HR_LOOP_PIPELINE) ? sums : hr_format(p, "!exact && (%s)", sums);

@@ -6,7 +6,6 @@
 #include "emit/c/stage_jam.h"
 
 #include "base/dtype.h"
-#include "emit/c/function_c.h"
 #include "emit/c/stage_area.h"
 #include "emit/c/stage_columns.h"
 #include "emit/c/stage_fallback.h"
@@ -14,10 +13,11 @@
 
 #include <string.h>
 
+/* A value of the task. */
 typedef struct made {
     const char *name, *type;
-    int phase; /* in which it is computed */
-    bool needed;
+    int tensor, phase; /* in which it is computed */
+    bool needed;       /* by a later one */
 } made;
 
 /* What is done with a row before the next one: the estimate of a maximum, where there is one,
@@ -25,6 +25,7 @@ typedef struct made {
 typedef struct jam_printer {
     hr_stage_printer *s;
     hr_text *phases;
+    bool **reads; /* by phase, by tensor id: values that it reads */
     int phase_count;
     bool estimates;
     made values[HR_STEPS_MAX];
@@ -33,19 +34,20 @@ typedef struct jam_printer {
 
 /* ---- the phases ---- */
 
-/* Values of the task that this phase is the first to name. */
+/* Values of the task that had no name before this phase. */
 static void find_made(jam_printer *a, int phase) {
     hr_stage_printer *s = a->s;
     for (int i = 0; i < s->stage->step_count && a->value_count < HR_STEPS_MAX; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (step->kind != HR_STEP_ROW && step->kind != HR_STEP_REDUCE_ROW) continue;
-        const char *name = s->p->value[s->function->statements[step->statement].tensor];
-        bool known = !name || !hr_emit_occurs(hr_text_data(&a->phases[phase]), name);
+        const int tensor = hr_stage_statement(s, step)->tensor;
+        bool known = !s->p->value[tensor];
         for (int v = 0; v < a->value_count && !known; v++)
-            known = strcmp(a->values[v].name, name) == 0;
+            known = a->values[v].tensor == tensor;
         if (!known)
             a->values[a->value_count++] =
-                (made){name, hr_c_compute(hr_compute_type(hr_stage_target(s, step)->dtype)), phase, false};
+                (made){s->p->value[tensor], hr_c_compute(hr_compute_type(hr_stage_target(s, step)->dtype)),
+                       tensor, phase, false};
     }
 }
 
@@ -69,7 +71,9 @@ static void print_main_pass(jam_printer *a, int position) {
 
 static void print_phase(jam_printer *a, int phase) {
     hr_stage_printer *s = a->s;
+    const size_t tensors = (size_t)s->function->tensor_count;
     hr_printer_forget(s->p, HR_AT_TASK);
+    memset(s->p->value_read, 0, tensors * sizeof *s->p->value_read);
     hr_text *out = hr_print_aside(s->p, &a->phases[phase]);
     s->p->indent += 1 + (a->estimates && phase < 2);
     hr_stage_task_indices(s);
@@ -79,14 +83,15 @@ static void print_phase(jam_printer *a, int phase) {
         print_main_pass(a, phase - a->estimates);
     s->p->indent -= 1 + (a->estimates && phase < 2);
     hr_print_back(s->p, out);
+    a->reads[phase] = hr_arena_alloc(s->p->arena, (tensors + 1) * sizeof *a->reads[phase]);
+    memcpy(a->reads[phase], s->p->value_read, tensors * sizeof *a->reads[phase]);
     find_made(a, phase);
 }
 
 static void find_needed(jam_printer *a) {
     for (int v = 0; v < a->value_count; v++)
         for (int phase = a->values[v].phase + 1; phase < a->phase_count; phase++)
-            a->values[v].needed =
-                a->values[v].needed || hr_emit_occurs(hr_text_data(&a->phases[phase]), a->values[v].name);
+            a->values[v].needed = a->values[v].needed || a->reads[phase][a->values[v].tensor];
 }
 
 /* ---- the loop ---- */
@@ -123,10 +128,10 @@ static void print_phase_loop(jam_printer *a, int phase) {
     hr_print(p, "for (int r = 0; r < rows; r++) {");
     p->indent++;
     hr_print(p, "const int64_t task = block + r;");
-    if (hr_emit_occurs(hr_text_data(body), "exact")) hr_print(p, "const bool exact = exact_of[r];");
+    if (a->estimates && phase < 2) hr_print(p, "const bool exact = exact_of[r];");
     for (int v = 0; v < a->value_count; v++) {
         const made *value = &a->values[v];
-        if (value->phase < phase && hr_emit_occurs(hr_text_data(body), value->name))
+        if (value->phase < phase && a->reads[phase][value->tensor])
             hr_print(p, "const %s %s = %s_of[r];", value->type, value->name, value->name);
     }
     hr_print_body(p, body);
@@ -163,6 +168,7 @@ void hr_stage_jam_loop(hr_stage_printer *s) {
     jam_printer a = {.s = s, .estimates = hr_stage_estimates(s->stage)};
     a.phase_count = hr_stage_main_passes(s->stage) + a.estimates;
     a.phases = hr_arena_alloc(p->arena, (size_t)a.phase_count * sizeof *a.phases);
+    a.reads = hr_arena_alloc(p->arena, (size_t)a.phase_count * sizeof *a.reads);
     name_stash(s);
     for (int phase = 0; phase < a.phase_count; phase++)
         print_phase(&a, phase);

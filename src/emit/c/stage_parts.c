@@ -51,7 +51,8 @@ void hr_stage_row_stores(hr_stage_printer *s) {
         if (!step->stored || (step->kind != HR_STEP_ROW && step->kind != HR_STEP_REDUCE_ROW)) continue;
         const hr_statement *statement = hr_stage_statement(s, step);
         hr_dtype dtype = hr_stage_target(s, step)->dtype;
-        const char *value = hr_emit_stored(p, p->value[statement->tensor], hr_compute_type(dtype), dtype);
+        const char *value =
+            hr_emit_stored(p, hr_emit_value(p, statement->tensor), hr_compute_type(dtype), dtype);
         if (!hr_stage_line_put(s, step, value))
             hr_print(p, "%s%s[%s] = %s;", hr_emit_if_wanted(p, statement->tensor),
                      hr_emit_tensor(p, statement->tensor),
