@@ -26,10 +26,10 @@ static void explain_stash(const hr_stage *stage, hr_text *out) {
         once += hr_stash_of(stage)->once[i];
     int between = hr_stash_of(stage)->count - once;
     if (between)
-        hr_text_format(out, "       kept in cache between passes: %d value%s an element\n", between,
+        hr_text_format(out, "       stashed in cache between passes: %d value%s an element\n", between,
                        between == 1 ? "" : "s");
     if (once)
-        hr_text_format(out, "       kept in cache for all tasks: %d row%s\n", once, once == 1 ? "" : "s");
+        hr_text_format(out, "       stashed in cache for all tasks: %d row%s\n", once, once == 1 ? "" : "s");
 }
 
 static int tensor_of(const hr_plan *plan, const hr_step *step) {

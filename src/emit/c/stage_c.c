@@ -86,8 +86,8 @@ static void print_areas(hr_stage_printer *s) {
     if (!hr_stage_goes_by(s, HR_LOOP_BLOCK)) hr_print(p, "char *const area = %s;", area);
     for (int k = 0; k < hr_stash_of(s->stage)->count; k++) {
         if (hr_stage_goes_by(s, HR_LOOP_PIPELINE) && !hr_stash_of(s->stage)->once[k]) continue;
-        s->stash_name[k] = hr_format(p, "kept_%d", k);
-        hr_print(p, "float *const kept_%d = (float *)(area + %s);", k,
+        s->stash_name[k] = hr_format(p, "stash_%d", k);
+        hr_print(p, "float *const stash_%d = (float *)(area + %s);", k,
                  hr_stage_area_offset(p, s->stage, -1, k));
     }
     for (int i = 0; i < s->stage->step_count; i++) {

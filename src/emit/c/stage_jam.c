@@ -158,7 +158,7 @@ static void print_estimated(jam_printer *a) {
 static void name_stash(hr_stage_printer *s) {
     for (int k = 0; k < hr_stash_of(s->stage)->count; k++)
         if (!hr_stash_of(s->stage)->once[k])
-            s->stash_name[k] = hr_format(s->p, "kept_%d + r * (((%s) * 4 + %d) / 64 * 16)", k,
+            s->stash_name[k] = hr_format(s->p, "stash_%d + r * (((%s) * 4 + %d) / 64 * 16)", k,
                                          hr_stage_row_size(s->p, s->stage), HR_AREA_PADDING);
 }
 

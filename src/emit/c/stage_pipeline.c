@@ -79,7 +79,7 @@ static void print_state(pipeline_printer *k) {
     p->indent++;
     hr_print(p, "int64_t task;");
     for (int i = 0; i < hr_stash_of(stage)->count; i++)
-        hr_print(p, "float *kept_%d;", i);
+        hr_print(p, "float *stash_%d;", i);
     for (int pass = 0; pass < stage->pass_count; pass++) {
         hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps);
         hr_lane_fields(p, &lanes);
@@ -361,7 +361,7 @@ static void print_copy(pipeline_printer *k, int pass, const char *row, const cha
     hr_print(p, "stage_%d_row %s;", k->s->number, row);
     hr_print(p, "%s.task = %s->task;", row, live);
     for (int i = 0; i < hr_stash_of(k->s->stage)->count; i++)
-        hr_print(p, "%s.kept_%d = %s->kept_%d;", row, i, live, i);
+        hr_print(p, "%s.stash_%d = %s->stash_%d;", row, i, live, i);
     for (int i = 0; i < k->known[pass]; i++)
         hr_print(p, "%s.%s = %s->%s;", row, k->value_name[i], live, k->value_name[i]);
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps);
@@ -557,7 +557,7 @@ void hr_stage_pipeline_functions(hr_stage_printer *s) {
     pipeline_printer k = {.s = s, .p = s->p};
     int passes = s->stage->pass_count;
     for (int i = 0; i < hr_stash_of(s->stage)->count; i++) {
-        s->stash_name[i] = hr_format(s->p, "row->kept_%d", i);
+        s->stash_name[i] = hr_format(s->p, "row->stash_%d", i);
         s->stash_done[i] = hr_stash_of(s->stage)->once[i];
     }
     find_all_inputs(&k);

@@ -121,7 +121,7 @@ static void print_rows(hr_stage_printer *s) {
         if (slots > 1)
             place = hr_format(p, "%s + r %% %d * (((%s) * 4 + %d) / 64 * 16)", place, slots,
                               hr_stage_row_size(p, s->stage), HR_AREA_PADDING);
-        hr_print(p, "for (int r = 0; r < %d; r++) rows[r].kept_%d = %s;", rows, i,
+        hr_print(p, "for (int r = 0; r < %d; r++) rows[r].stash_%d = %s;", rows, i,
                  hr_stash_of(s->stage)->once[i] ? s->stash_name[i] : place);
     }
     hr_print(p, "const int64_t tasks = %s;", hr_stage_task_total(s));

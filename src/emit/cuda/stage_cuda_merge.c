@@ -181,7 +181,7 @@ static void print_merged(hr_cuda_stage *s, int i) {
     const hr_cuda_choice *c = s->c;
     int first = s->merged[i] - 1, warps = hr_cuda_ring_warps(c);
     bool variance = is_variance(&s->stage->steps[i]), uneven = variance && !is_even(c);
-    const char *block = c->cluster > 1 ? "block" : "joint";
+    const char *block = c->cluster > 1 ? "block" : "merged";
     hr_print(p, "const auto warp_%d = %s{a%d, a%d}.of_lanes<32>(%s);", i, merged_type(s, i, 1), first, i,
              uneven ? "held, held_by_warps[threadIdx.x / 32]" : "");
     hr_print(p, "if (threadIdx.x %% 32 == 0) slots_%d%s[threadIdx.x / 32] = warp_%d;", first, s->set, i);
@@ -193,11 +193,11 @@ static void print_merged(hr_cuda_stage *s, int i) {
         hr_print(p, "send_share<%d>(block_%d, shares_%d[turn], met_%d + turn);", c->slices, i, first, first);
         hr_print(p, "wait_for_arrivals(met_%d + turn, parity);", first);
         if (uneven) print_held_by_blocks(s);
-        hr_print(p, "const auto joint_%d = shares_%d[turn][threadIdx.x %% %d].of_lanes<%d>(%s);", i, first,
+        hr_print(p, "const auto merged_%d = shares_%d[turn][threadIdx.x %% %d].of_lanes<%d>(%s);", i, first,
                  c->slices, c->slices, uneven ? hr_format(p, "held_by_blocks, %" PRId64, c->row) : "");
     }
     hr_emit_step_value(p, &s->stage->steps[first],
-                       hr_format(p, variance ? "joint_%d.sum" : "joint_%d.peak", i), HR_F32);
+                       hr_format(p, variance ? "merged_%d.sum" : "merged_%d.peak", i), HR_F32);
 }
 
 void hr_cuda_print_merged_exchange(hr_cuda_stage *s, int pass) {
@@ -215,12 +215,13 @@ void hr_cuda_print_merged_values(hr_cuda_stage *s, int pass) {
         const char *text = hr_expr_text(p, taken);
         if (is_variance(step)) {
             const char *about = is_even(s->c) ? "" : hr_format(p, "<%" PRId64 ">", s->c->row);
-            hr_emit_step_value(p, step, hr_format(p, "joint_%d.squares_about%s(%s)", i, about, text), HR_F32);
+            hr_emit_step_value(p, step, hr_format(p, "merged_%d.squares_about%s(%s)", i, about, text),
+                               HR_F32);
             continue;
         }
         hr_print(p, "const float scale_%d = %s(own_%d - %s);", i,
                  s->c->math == HR_CUDA_MATH_FAST ? "fast_exp" : "f32_exp", i, text);
-        hr_emit_step_value(p, step, hr_format(p, "online_sum(joint_%d.sum, joint_%d.peak, %s)", i, i, text),
+        hr_emit_step_value(p, step, hr_format(p, "online_sum(merged_%d.sum, merged_%d.peak, %s)", i, i, text),
                            HR_F32);
     }
 }

@@ -40,7 +40,7 @@ static void name_held(hr_cuda_stage *s, bool on) {
             p->buffer[node->id] = on ? hr_cuda_value_of(s, node, bits) : NULL;
         }
         if (s->stash[node->id])
-            p->buffer[node->id] = on ? hr_format(p, "kept_%d[u * %d + v]%s", node->id, s->c->vector,
+            p->buffer[node->id] = on ? hr_format(p, "stash_%d[u * %d + v]%s", node->id, s->c->vector,
                                                  hr_cuda_merged_scale(s, node))
                                      : NULL;
     }
@@ -55,7 +55,7 @@ static bool can_keep(const hr_cuda_stage *s) {
 void hr_cuda_declare_stash(hr_cuda_stage *s) {
     for (int k = 0; k < hr_stash_of(s->stage)->count && can_keep(s); k++)
         if (!hr_stash_of(s->stage)->once[k] && hr_stash_of(s->stage)->value[k]->op != HR_OP_ELEMENT)
-            hr_print(s->p, "float kept_%d[%d];", hr_stash_of(s->stage)->value[k]->id,
+            hr_print(s->p, "float stash_%d[%d];", hr_stash_of(s->stage)->value[k]->id,
                      s->c->groups * s->c->vector);
 }
 
@@ -68,7 +68,7 @@ static void print_stash(hr_cuda_stage *s) {
             continue;
         p->uses[stash->id]++;
         const char *value = hr_expr_text(p, stash);
-        hr_print(p, "kept_%d[u * %d + v] = %s;", stash->id, s->c->vector, value);
+        hr_print(p, "stash_%d[u * %d + v] = %s;", stash->id, s->c->vector, value);
         s->stash[stash->id] = true; /* for the passes to come */
     }
 }

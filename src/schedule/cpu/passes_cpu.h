@@ -52,7 +52,7 @@ hr_status hr_pass_task_loop(hr_plan *plan, int number);
 void hr_pass_store(hr_stage *stage);
 
 /* Requires the loop. Provides how many vectors a step of each pass takes. */
-hr_status hr_pass_unroll(hr_plan *plan, hr_stage *stage);
+void hr_pass_unroll(hr_plan *plan, hr_stage *stage);
 
 /* Requires the loop. Provides what each pass prefetches. */
 hr_status hr_pass_prefetch(hr_plan *plan, int number);

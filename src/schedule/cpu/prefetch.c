@@ -9,7 +9,6 @@
  * on past the ends of rows that nothing follows.
  */
 #include "base/dtype.h"
-#include "ir/graph.h"
 #include "ir/visit.h"
 #include "schedule/cpu/passes_cpu.h"
 #include "schedule/dependence.h"
@@ -246,7 +245,6 @@ hr_status hr_pass_prefetch(hr_plan *plan, int number) {
     asking a = {.plan = plan, .stage = stage, .number = number};
     const int passes = stage->pass_count + 1;
     walk->prefetch = hr_arena_alloc(plan->arena, (size_t)passes * sizeof *walk->prefetch);
-    HR_TRY(hr_graph_status(plan->graph));
     if (!hr_stage_is_vector(stage) || stage->contract) return HR_OK;
     a.ahead = hr_stage_main_passes(stage) == 1 || walk->loop == HR_LOOP_PIPELINE;
     a.choice = choice_of(&a);

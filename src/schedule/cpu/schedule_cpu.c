@@ -78,7 +78,7 @@ static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
     for (int i = 0; i < plan->stage_count; i++) {
         HR_TRY(hr_pass_task_loop(plan, i));
         hr_pass_store(&plan->stages[i]);
-        HR_TRY(hr_pass_unroll(plan, &plan->stages[i]));
+        hr_pass_unroll(plan, &plan->stages[i]);
         HR_TRY(hr_pass_prefetch(plan, i));
     }
     HR_TRY(hr_pass_segments(extents, plan));

@@ -1,6 +1,5 @@
 /* How many vectors a step of each pass takes. In: a stage whose loop is chosen. Out: `unroll`. */
 #include "base/dtype.h"
-#include "ir/graph.h"
 #include "schedule/cpu/passes_cpu.h"
 
 enum { ACCUMULATORS = 4, SPECIAL_VECTORS = 4, LINE_FLOATS = 16, LINE_VECTORS_MOST = 2 };
@@ -74,11 +73,9 @@ static int unroll_of(const hr_plan *plan, const hr_stage *stage, int pass) {
     return dear && work.special ? SPECIAL_VECTORS : vectors_of_line(plan, &work);
 }
 
-hr_status hr_pass_unroll(hr_plan *plan, hr_stage *stage) {
+void hr_pass_unroll(hr_plan *plan, hr_stage *stage) {
     int *unroll = hr_arena_alloc(plan->arena, (size_t)(stage->pass_count + 1) * sizeof *unroll);
-    HR_TRY(hr_graph_status(plan->graph));
     for (int pass = 0; pass < stage->pass_count; pass++)
         unroll[pass] = unroll_of(plan, stage, pass);
     hr_cpu_walk_of(stage)->unroll = unroll;
-    return HR_OK;
 }

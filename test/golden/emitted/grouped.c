@@ -87,8 +87,8 @@ static inline void barrier(void) {
  * sum_1 needs the whole row over n: 2 passes, a row stays in cache between them */
 typedef struct stage_0_row {
     int64_t task;
-    float *kept_0;
-    float *kept_1;
+    float *stash_0;
+    float *stash_1;
     vf a0[4];
     double folded_0[1];
     float s0_sum_1;
@@ -116,8 +116,8 @@ static inline __attribute__((always_inline)) void stage_0_lanes_0(const argument
     (void)i_m;
     vf *const a0 = row->a0;
     const float *const p1 = t_x + i_m * n_N;
-    float *const k0 = row->kept_0;
-    float *const k1 = row->kept_1;
+    float *const k0 = row->stash_0;
+    float *const k1 = row->stash_1;
     prefetch_read(p1 + 2 * (n_N) + i);
     prefetch_near(p1 + i + 512);
 #pragma GCC unroll 1
@@ -137,8 +137,8 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
     vf a0[4] = {row->a0[0], row->a0[1], row->a0[2], row->a0[3]};
     double folded_0[1] = {row->folded_0[0]};
     {
-        float *const k0 = row->kept_0;
-        float *const k1 = row->kept_1;
+        float *const k0 = row->stash_0;
+        float *const k1 = row->stash_1;
         for (int64_t chain = first, chain_end; chain < last; chain = chain_end) {
             chain_end = last - chain < 512 * HR_LANES ? last : chain + 512 * HR_LANES;
             int64_t i = chain;
@@ -209,8 +209,8 @@ static inline __attribute__((always_inline)) void stage_0_lanes_1(const argument
     const float s1_r = row->s1_r;
     const float *const p4 = t_x + i_m * n_N;
     float *const q2 = t_y + i_m * n_N;
-    float *const k0 = row->kept_0;
-    float *const k1 = row->kept_1;
+    float *const k0 = row->stash_0;
+    float *const k1 = row->stash_1;
     const bool aligned_2 = aligned || stream_aligned(q2 + i, 4, 1);
     const vf r5 = vf_load_f32(k1 + i);
     const vf r6 = vf_load_f32(k0 + i);
@@ -229,8 +229,8 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
     const float *const p7 = t_x + i_m * n_N;
     {
         float *const q2 = t_y + i_m * n_N;
-        float *const k0 = row->kept_0;
-        float *const k1 = row->kept_1;
+        float *const k0 = row->stash_0;
+        float *const k1 = row->stash_1;
         const int64_t shift = stream_head(q2, 4, 1) + (n_N < 512 ? 0 : 64);
         const int64_t start = first ? first + shift : 0, stop = last + shift < n_N ? last + shift : n_N;
         int64_t i = start;
@@ -301,8 +301,8 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
     const arguments copy = *a;
     stage_0_row row_0;
     row_0.task = live[0]->task;
-    row_0.kept_0 = live[0]->kept_0;
-    row_0.kept_1 = live[0]->kept_1;
+    row_0.stash_0 = live[0]->stash_0;
+    row_0.stash_1 = live[0]->stash_1;
     row_0.a0[0] = live[0]->a0[0];
     row_0.a0[1] = live[0]->a0[1];
     row_0.a0[2] = live[0]->a0[2];
@@ -310,8 +310,8 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
     row_0.folded_0[0] = live[0]->folded_0[0];
     stage_0_row row_1;
     row_1.task = live[1]->task;
-    row_1.kept_0 = live[1]->kept_0;
-    row_1.kept_1 = live[1]->kept_1;
+    row_1.stash_0 = live[1]->stash_0;
+    row_1.stash_1 = live[1]->stash_1;
     row_1.s0_sum_1 = live[1]->s0_sum_1;
     row_1.s1_r = live[1]->s1_r;
     if (stage_0_aligned_1(&copy, live[1], first + shift)) {
@@ -395,11 +395,11 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const float *const restrict t_w = a->t_w;
     const float *const restrict t_b = a->t_b;
     char *const area = work;
-    float *const kept_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
-    float *const kept_1 = (float *)(area + 1 * (((n_N) * 4 + 1152) / 64 * 64));
+    float *const stash_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
+    float *const stash_1 = (float *)(area + 1 * (((n_N) * 4 + 1152) / 64 * 64));
     {
-        float *const k0 = kept_0;
-        float *const k1 = kept_1;
+        float *const k0 = stash_0;
+        float *const k1 = stash_1;
         int64_t i = 0;
         for (; i + HR_LANES <= n_N; i += HR_LANES) {
             const vf r15 = vf_load_f32(t_b + i);
@@ -416,8 +416,8 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         }
     }
     stage_0_row rows[4];
-    for (int r = 0; r < 4; r++) rows[r].kept_0 = kept_0;
-    for (int r = 0; r < 4; r++) rows[r].kept_1 = kept_1;
+    for (int r = 0; r < 4; r++) rows[r].stash_0 = stash_0;
+    for (int r = 0; r < 4; r++) rows[r].stash_1 = stash_1;
     const int64_t tasks = n_M;
     const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;
     for (int64_t step = begin; begin < end && step < end + 2; step += 2) {

@@ -85,7 +85,7 @@ static inline void barrier(void) {
  * peak_1, total_2 need the whole row over n: 2 passes, a row stays in cache between them */
 typedef struct stage_0_row {
     int64_t task;
-    float *kept_0;
+    float *stash_0;
     vf a1[4];
     double folded_1[1];
     float s0_peak_1;
@@ -144,7 +144,7 @@ static inline __attribute__((always_inline)) void stage_0_lanes_0(const argument
     const float s0_peak_1 = row->s0_peak_1;
     vf *const a1 = row->a1;
     const uint16_t *const p2 = t_x + i_m * n_N;
-    float *const k0 = row->kept_0;
+    float *const k0 = row->stash_0;
     prefetch_read(p2 + i + 8192);
     prefetch_near(p2 + i + 768);
     vf x17[2];
@@ -174,7 +174,7 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
     vf a1[4] = {row->a1[0], row->a1[1], row->a1[2], row->a1[3]};
     double folded_1[1] = {row->folded_1[0]};
     {
-        float *const k0 = row->kept_0;
+        float *const k0 = row->stash_0;
         for (int64_t chain = first, chain_end; chain < last; chain = chain_end) {
             chain_end = last - chain < 512 * HR_LANES ? last : chain + 512 * HR_LANES;
             int64_t i = chain;
@@ -266,7 +266,7 @@ static inline __attribute__((always_inline)) void stage_0_lanes_1(const argument
     const uint16_t *const p8 = t_x + i_m * n_N;
     const float r9 = f32_div(1.0f, s1_total_2);
     uint16_t *const q2 = t_y + i_m * n_N;
-    float *const k0 = row->kept_0;
+    float *const k0 = row->stash_0;
     const bool aligned_2 = aligned || stream_aligned(q2 + i, 2, 2);
     vf w2[2];
 #pragma GCC unroll 2
@@ -290,7 +290,7 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
     const float r12 = f32_div(1.0f, s1_total_2);
     {
         uint16_t *const q2 = t_y + i_m * n_N;
-        float *const k0 = row->kept_0;
+        float *const k0 = row->stash_0;
         const int64_t shift = stream_head(q2, 2, 2) + (n_N < 2048 ? 0 : 128);
         const int64_t start = first ? first + shift : 0, stop = last + shift < n_N ? last + shift : n_N;
         int64_t i = start;
@@ -366,7 +366,7 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
     const arguments copy = *a;
     stage_0_row row_0;
     row_0.task = live[0]->task;
-    row_0.kept_0 = live[0]->kept_0;
+    row_0.stash_0 = live[0]->stash_0;
     row_0.s0_peak_1 = live[0]->s0_peak_1;
     row_0.a1[0] = live[0]->a1[0];
     row_0.a1[1] = live[0]->a1[1];
@@ -375,7 +375,7 @@ static void stage_0_together(const arguments *a, stage_0_row *const *live, int64
     row_0.folded_1[0] = live[0]->folded_1[0];
     stage_0_row row_1;
     row_1.task = live[1]->task;
-    row_1.kept_0 = live[1]->kept_0;
+    row_1.stash_0 = live[1]->stash_0;
     row_1.s0_peak_1 = live[1]->s0_peak_1;
     row_1.s1_total_2 = live[1]->s1_total_2;
     if (stage_0_aligned_1(&copy, live[1], first + shift)) {
@@ -449,7 +449,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     uint16_t *const restrict t_y = a->t_y;
     char *const area = work;
     stage_0_row rows[2];
-    for (int r = 0; r < 2; r++) rows[r].kept_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
+    for (int r = 0; r < 2; r++) rows[r].stash_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
     const int64_t tasks = n_M;
     const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;
     _Alignas(64) uint16_t line_2[512];

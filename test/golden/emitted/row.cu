@@ -10,7 +10,7 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
     const int64_t task = (int64_t)blockIdx.x * 2 + threadIdx.x / 32;
     if (task >= tasks) return;
     const int64_t i_m = task;
-    float kept_17[32];
+    float stash_17[32];
     float a0 = -INFINITY;
     const uint16_t *const p1 = t_x + i_m * n_N;
     group<uint16_t, 8> x2_x[4];
@@ -44,7 +44,7 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
             const int64_t i = pos + v;
             const float r4 = f32_from_bf16(element_of(x2_x[u], v));
             const float r5 = fast_exp((r4 - s0_peak_1));
-            kept_17[u * 8 + v] = r5;
+            stash_17[u * 8 + v] = r5;
             const float e1 = r5;
             a1 += e1;
         }
@@ -60,7 +60,7 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
         #pragma unroll
         for (int v = 0; v < 8; v++) {
             const int64_t i = pos + v;
-            const float r7 = kept_17[u * 8 + v];
+            const float r7 = stash_17[u * 8 + v];
             const float e2 = (r7 * r6);
             y2[v] = e2;
         }

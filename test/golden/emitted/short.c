@@ -90,7 +90,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     uint16_t *const restrict t_y = a->t_y;
     (void)a;
     char *const area = work;
-    float *const kept_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
+    float *const stash_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
     const int64_t tasks = n_M;
     const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;
     collector collected_2 = collector_of(area + 8 * (((n_N) * 4 + 1152) / 64 * 64), t_y + begin * n_N);
@@ -134,7 +134,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                 vf a1[1] = {vf_of(0)};
                 double folded_1[1] = {0};
                 {
-                    float *const k0 = kept_0 + r * (((n_N) * 4 + 1152) / 64 * 16);
+                    float *const k0 = stash_0 + r * (((n_N) * 4 + 1152) / 64 * 16);
                     for (int64_t chain = 0, chain_end; chain < n_N; chain = chain_end) {
                         chain_end = n_N - chain < 128 * HR_LANES ? n_N : chain + 128 * HR_LANES;
                         int64_t i = chain;
@@ -169,7 +169,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                 prefetch_read(p5 + ahead_1 + i);
             {
                 uint16_t *const q2 = (uint16_t *)collector_place(&collected_2) + r * n_N;
-                float *const k0 = kept_0 + r * (((n_N) * 4 + 1152) / 64 * 16);
+                float *const k0 = stash_0 + r * (((n_N) * 4 + 1152) / 64 * 16);
                 int64_t i = 0;
                 for (; i + 2 * HR_LANES <= n_N;) {
                     vf w2[2];
