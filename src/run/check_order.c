@@ -16,7 +16,7 @@ enum {
     WARP = 32,           /* CUDA: at least so many lanes share a row of */
     WARP_POINTS = 1024,  /* so many elements */
     PLACES_CHAIN = 1024, /* of a place that has no total: templates/cpu/places.h, with room for chance */
-    VARIANCE_GROWTH = 8, /* a variance from sums cancels no more: f32_spread of the prelude */
+    VARIANCE_GROWTH = 8, /* a variance from sums cancels no more: f32_squares_about of the prelude */
 };
 
 /* The tensor cores cut products of f8 at 2^-13 of the largest of those that they add at once, which is some
