@@ -28,7 +28,7 @@ typedef struct hr_printer {
                     -1 = none */
     bool leftover;    /* a vector after the last whole step: beside it in its line ordinary stores follow */
     int lane;         /* index of the lane, -1 = none */
-    const char *flat; /* the number of all elements, where lanes go through all of them: see stage_flat.h */
+    const char *flat; /* the number of all elements, where lanes go through all of them: HR_LOOP_FLAT */
     const int *outer; /* indices of the row's outer loops */
     int outer_count;
     signed char *level;   /* by expr id, -1 = not known */

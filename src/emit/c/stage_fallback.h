@@ -23,9 +23,10 @@ void hr_stage_variance_settle(hr_stage_printer *s);
 /* Prints the fallback pass as a whole: its loop where it is not settled. */
 void hr_stage_variance_pass(hr_stage_printer *s, const hr_lane_pass *lanes);
 
-/* ---- estimated maxima, see schedule/cpu/estimate.c: `exact`, whether the row's own is asked for, is in
- * scope
- * ---- */
+/* ---- estimated maxima: schedule/cpu/estimate.c ----
+ *
+ * `exact` is in scope: whether the row's own maximum is asked for.
+ */
 
 /* Prints the maximum over the row's first lanes, or over all of it. */
 void hr_stage_estimate(hr_stage_printer *s);

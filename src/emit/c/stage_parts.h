@@ -21,8 +21,7 @@ typedef struct hr_stage_printer {
     const char *stash_name[HR_STASH_MAX];
     bool stash_done[HR_STASH_MAX];
     const char *next_row[HR_STREAMS_MAX];
-    const char
-        *ahead[HR_STEPS_MAX]; /* of jammed rows: lines before the loop, how far ahead passes prefetch */
+    const char *ahead[HR_STEPS_MAX]; /* of jammed rows: lines before the loop */
     int ahead_count;
     int lines; /* results that leave in whole lines although each is less: see stage_line.h */
     signed char line[HR_STEPS_MAX]; /* by step: which of them it is, from 1 on; 0 = none */
