@@ -404,6 +404,19 @@ bool hr_indices_have(const int *set, int count, int index) {
     return false;
 }
 
+bool hr_indices_same(const int *a, int a_count, const int *b, int b_count) {
+    for (int i = 0; i < a_count; i++)
+        if (!hr_indices_have(b, b_count, a[i])) return false;
+    return a_count == b_count;
+}
+
+double hr_indices_points(const int64_t *size, const int *set, int count) {
+    double points = 1;
+    for (int i = 0; i < count; i++)
+        points *= (double)size[set[i]];
+    return points;
+}
+
 static hr_visit mark_index(void *context, const hr_expr *node) {
     bool *seen = context;
     if (node->op == HR_OP_INDEX) seen[node->index] = true;

@@ -88,6 +88,10 @@ hr_expr *hr_graph_substitute(hr_graph *graph, hr_expr *expr, int count, const in
 hr_status hr_function_points(const hr_function *function, const int *indices, int count,
                              const int64_t *extents, double *out);
 bool hr_indices_have(const int *set, int count, int index);
+/* The same indices in any order. */
+bool hr_indices_same(const int *a, int a_count, const int *b, int b_count);
+/* How many points they have together; `size`: of each index. */
+double hr_indices_points(const int64_t *size, const int *set, int count);
 /* Sets seen[i] for each index that occurs in `expr`, bound ones included, and read[t] for each tensor of
  * which it reads an element. */
 void hr_expr_mark_indices(const hr_expr *expr, bool *seen);

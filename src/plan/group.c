@@ -40,29 +40,7 @@ typedef struct grouper {
     int remaining;
 } grouper;
 
-/* ---- sets of indices ---- */
-
-static bool subset(const int *a, int a_count, const int *b, int b_count) {
-    for (int i = 0; i < a_count; i++)
-        if (!hr_indices_have(b, b_count, a[i])) return false;
-    return true;
-}
-
-static bool same_set(const int *a, int a_count, const int *b, int b_count) {
-    return a_count == b_count && subset(a, a_count, b, b_count);
-}
-
-/* Positions are counted in the order in which the text names the indices. */
-static bool same_order(const int *a, int a_count, const int *b, int b_count) {
-    return a_count == b_count && memcmp(a, b, (size_t)a_count * sizeof *a) == 0;
-}
-
-static double product(const grouper *g, const int *set, int count) {
-    double points = 1;
-    for (int i = 0; i < count; i++)
-        points *= (double)g->size[set[i]];
-    return points;
-}
+/* ---- statements ---- */
 
 static bool is_reduction(const hr_statement *statement) {
     return hr_op_is_reduction(statement->value->op);
@@ -182,23 +160,26 @@ static bool reduction_fits(fit *f, const int *all, int all_count) {
     const int *bound = bound_of(s, &bound_count);
     f->step.reduce = s->value->op;
     bool arg = hr_op_finds_position(s->value->op);
-    bool along = arg ? same_order(bound, bound_count, a->row, a->row_count)
-                     : same_set(bound, bound_count, a->row, a->row_count);
-    if (a->row_count && same_set(s->domain, s->domain_count, a->task, a->task_count) && along &&
+    /* Positions are counted in the order in which the text names the indices. */
+    bool along =
+        arg ? bound_count == a->row_count && memcmp(bound, a->row, (size_t)bound_count * sizeof *bound) == 0
+            : hr_indices_same(bound, bound_count, a->row, a->row_count);
+    if (a->row_count && hr_indices_same(s->domain, s->domain_count, a->task, a->task_count) && along &&
         (a->task_count || (arg && hr_plan_knows(f->g->plan, HR_FACT_THREAD_A_TASK)))) {
         f->step.kind = HR_STEP_REDUCE_ROW;
         return true;
     }
     if (arg && (a->task_count || !along)) return false;
-    if (s->domain_count == 0 && (same_set(bound, bound_count, all, all_count) ||
-                                 same_set(bound, bound_count, a->task, a->task_count))) {
+    if (s->domain_count == 0 && (hr_indices_same(bound, bound_count, all, all_count) ||
+                                 hr_indices_same(bound, bound_count, a->task, a->task_count))) {
         f->step.kind = HR_STEP_REDUCE_ALL;
-        f->row_level = !same_set(bound, bound_count, all, all_count);
+        f->row_level = !hr_indices_same(bound, bound_count, all, all_count);
         return true;
     }
     f->step.kind = HR_STEP_REDUCE_COLUMN;
-    return a->task_count && a->row_count && same_set(s->domain, s->domain_count, a->row, a->row_count) &&
-           same_set(bound, bound_count, a->task, a->task_count);
+    return a->task_count && a->row_count &&
+           hr_indices_same(s->domain, s->domain_count, a->row, a->row_count) &&
+           hr_indices_same(bound, bound_count, a->task, a->task_count);
 }
 
 static bool kind_fits(fit *f) {
@@ -210,13 +191,13 @@ static bool kind_fits(fit *f) {
     f->row_level = false;
     if (s->store != HR_STORE_WHOLE) {
         f->step.kind = HR_STEP_SCATTER;
-        return a->step_count == 0 && same_set(s->domain, s->domain_count, all, all_count);
+        return a->step_count == 0 && hr_indices_same(s->domain, s->domain_count, all, all_count);
     }
     if (is_reduction(s)) return reduction_fits(f, all, all_count);
-    bool element = same_set(s->domain, s->domain_count, all, all_count);
+    bool element = hr_indices_same(s->domain, s->domain_count, all, all_count);
     f->row_level = !element || a->row_count == 0;
     f->step.kind = element ? HR_STEP_ELEMENT : HR_STEP_ROW;
-    return element || same_set(s->domain, s->domain_count, a->task, a->task_count);
+    return element || hr_indices_same(s->domain, s->domain_count, a->task, a->task_count);
 }
 
 static bool step_fits(grouper *g, const attempt *a, int statement, hr_step *out) {
@@ -268,7 +249,8 @@ static bool parts_short_axis(const grouper *g, const attempt *a) {
 
 /* What the shape of an attempt costs, whatever it computes. */
 static int shape_cost(const grouper *g, const attempt *a, bool reduces_rows, bool strided) {
-    const double rows = product(g, a->task, a->task_count), row = product(g, a->row, a->row_count);
+    const double rows = hr_indices_points(g->size, a->task, a->task_count),
+                 row = hr_indices_points(g->size, a->row, a->row_count);
     int cost = a->row_count;
     if (!a->row_count) cost += a->task_count ? NO_LANES : 60;
     if (!a->task_count && a->row_count > 1 && hr_plan_knows(g->plan, HR_FACT_THREAD_A_TASK))
@@ -300,7 +282,8 @@ static void score(grouper *g, attempt *a) {
 
 /* Sums of columns that are long are a stage of their own. */
 static bool parts_from(const grouper *g, const attempt *a, hr_step_kind kind) {
-    if (!a->step_count || !hr_columns_are_long(g->plan, product(g, a->row, a->row_count))) return false;
+    if (!a->step_count || !hr_columns_are_long(g->plan, hr_indices_points(g->size, a->row, a->row_count)))
+        return false;
     return (a->steps[0].kind == HR_STEP_REDUCE_COLUMN) != (kind == HR_STEP_REDUCE_COLUMN);
 }
 
@@ -372,7 +355,8 @@ static int ordered_indices(grouper *g, const hr_statement *s, int *out) {
  * single one goes first where the row of the next task is prefetched: that is the next row then. */
 static void place_few(const grouper *g, const hr_contract *thin, int *order, int count) {
     int sorted[HR_AXES_MAX * 2], placed = 0;
-    const double m = product(g, thin->m, thin->m_count), n = product(g, thin->n, thin->n_count);
+    const double m = hr_indices_points(g->size, thin->m, thin->m_count),
+                 n = hr_indices_points(g->size, thin->n, thin->n_count);
     const int *few = m < n ? thin->m : thin->n, few_count = m < n ? thin->m_count : thin->n_count;
     const bool one = fmin(m, n) <= 1 && hr_plan_knows(g->plan, HR_FACT_NEXT_TASK_AHEAD);
     for (int last = 0; last < 2; last++)
