@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+"""Each allocation of each subcommand fails in turn: the output is the good one, or a sentence and exit code 3.
+
+in: out_of_memory.py BUILD SOURCE [NAME...]; a NAME of COMMANDS takes that one alone. HR_TEST_LONG=1 takes every
+allocation, once alone and once with all after it; else a sample of both.
+"""
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+build, source = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
+chosen = sys.argv[3:]
+LONG = "HR_TEST_LONG" in os.environ
+SAMPLE = 12  # allocations a command where the test is short
+FOREVER = 1 << 40
+failed = []
+
+work = pathlib.Path(tempfile.mkdtemp())
+recording = source / "test/recordings/blocking_sync.hrt.gz"
+kernel = work / "small.hr"
+kernel.write_text("""kernel small(x: f32[M, N], w: f32[N]) -> (y: f32[M, N], s: f32[M])
+{
+    s[m] = sum[n](x[m, n] * x[m, n])
+    y[m, n] = x[m, n] * w[n] * rsqrt(s[m] / N + 1e-5)
+}
+""")
+RUN = ["run", kernel, "M=3", "N=37", "--tune", "none"]
+COMMANDS = {
+    "help": ["help", "run"],
+    "explain": ["explain", kernel],
+    "emit_c": ["emit", kernel, "--target", "c"],
+    "emit_cuda": ["emit", kernel, "--target", "cuda:sm_90a"],
+    "emit_product": ["emit", source / "kernels/linear_gelu.hr", "--target", "cuda:sm_90a"],
+    "grad": ["grad", kernel],
+    "diagnose": ["diagnose", recording],
+    "diagnose_json": ["diagnose", recording, "--json"],
+    "diagnose_page": ["diagnose", recording, "--html", work / "page.html"],
+    "run": RUN,
+    "run_json": RUN + ["--json"],
+    "run_saved": RUN + ["-o", f"y={work}/y.npy"],
+}
+WRITES = {"diagnose_page": work / "page.html", "run_saved": work / "y.npy"}
+# what a clock decides: those of `run` are times and rates
+TIMED = {"run", "run_json", "run_saved"}
+environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
+environment |= {"HEADROOM_CACHE": str(work / "cache"), "NO_COLOR": "1"}
+
+
+def start(words, **more):
+    preload = {"LD_PRELOAD": str(build / "test/fail_allocation.so"), **{name: str(value) for name, value in more.items()}}
+    done = subprocess.run([build / "headroom", *map(str, words)], capture_output=True, timeout=300, cwd=work,
+                          env=environment | preload, stdin=subprocess.DEVNULL)
+    return done.returncode, done.stdout, done.stderr
+
+
+def labels(name, out):
+    """The names of what a report of a run says."""
+    if name == "run_json":
+        return re.findall(rb'"(\w+)":', out)
+    return [line.split()[0] for line in out.splitlines() if line.strip()]
+
+
+def same(name, good, out):
+    return labels(name, good) == labels(name, out) if name in TIMED else good == out
+
+
+def try_one(name, words, number, until, good, kept):
+    if name in WRITES:
+        WRITES[name].unlink(missing_ok=True)
+    code, out, said = start(words, HR_FAIL_AT=number, HR_FAIL_FOR=until)
+    where = f"{name}: allocation {number}{' and all after' if until > 1 else ''}"
+    if code == 0:
+        if not same(name, good, out):
+            failed.append(f"{where}: exit code 0 and another output")
+            (work / f"{name}.{number}.out").write_bytes(out)
+        elif name in WRITES and name not in TIMED and WRITES[name].read_bytes() != kept:
+            failed.append(f"{where}: exit code 0 and another {WRITES[name].name}")
+    elif code != 3 or not said.strip():
+        failed.append(f"{where}: exit code {code}: {said[:300]!r}")
+
+
+def try_all(name, words):
+    start(words)  # what is made once lies in the cache from here on
+    code, good, said = start(words, HR_FAIL_COUNT=work / "count")
+    if code:
+        failed.append(f"{name}: exit code {code}: {said[:300]!r}")
+        return 0
+    kept = WRITES[name].read_bytes() if name in WRITES else None
+    count = int((work / "count").read_text())
+    if LONG:
+        tries = [(number, until) for number in range(1, count + 1) for until in (1, FOREVER)]
+    else:
+        step = max(1, count // SAMPLE)
+        tries = [(number, (1, FOREVER)[i % 2]) for i, number in enumerate(range(1, count + 1, step))]
+    for number, until in tries:
+        try_one(name, words, number, until, good, kept)
+    return len(tries)
+
+
+total = 0
+for name, words in COMMANDS.items():
+    if not chosen or name in chosen:
+        total += try_all(name, words)
+print(f"{total} runs with a failing allocator")
+for line in failed[:200]:
+    print(line)
+if "HR_KEEP" in os.environ:
+    print(work)
+else:
+    shutil.rmtree(work)
+sys.exit(1 if failed else 0)
