@@ -1,5 +1,6 @@
 /* A string that grows. In: pieces. Out: the whole, or the news that memory ran out. */
 #include "base/text.h"
+#include "base/memory.h"
 
 #include <stdarg.h>
 #include <stdlib.h>
@@ -12,11 +13,12 @@ static bool text_reserve(hr_text *text, size_t more) {
     size_t capacity = text->capacity ? text->capacity : 256;
     while (capacity < need)
         capacity *= 2;
-    char *data = realloc(text->data, capacity);
+    char *data = hr_memory_resize(text->data, capacity);
     if (!data) {
         text->failed = true;
         return false;
     }
+    if (!text->data) text->wants = hr_memory_wants();
     text->data = data;
     text->capacity = capacity;
     return true;
@@ -47,7 +49,8 @@ const char *hr_text_data(const hr_text *text) {
 }
 
 hr_status hr_text_status(const hr_text *text) {
-    return text->failed
+    const bool wanted = text->data && hr_memory_wants() != text->wants;
+    return text->failed || wanted
                ? hr_fail(HR_OUT_OF_MEMORY, "out of memory while building a text of %zu bytes", text->length)
                : HR_OK;
 }

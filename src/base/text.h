@@ -1,6 +1,7 @@
 /* A string that grows: source text, messages, reports.
  *
- * A failed allocation is remembered; appends after it do nothing, and hr_text_status() says so at the end.
+ * A failed allocation is remembered; appends after it do nothing, and hr_text_status() says so at the end. So it
+ * does where anything else of this thread wanted memory since the text began: a part of it may be missing.
  */
 #ifndef HR_BASE_TEXT_H
 #define HR_BASE_TEXT_H
@@ -11,6 +12,7 @@
 typedef struct hr_text {
     char *data; /* always terminated; "" while nothing was appended is NULL-safe through hr_text_data() */
     size_t length, capacity;
+    long wants; /* hr_memory_wants() when it began: what is appended may come of what failed since */
     bool failed;
 } hr_text;
 

@@ -3,6 +3,7 @@
  * Who adds a target adds a row here, and one in schedule/target.c.
  */
 #include "emit/emit.h"
+#include "base/memory.h"
 #include "schedule/target.h"
 
 typedef struct emit_target {
@@ -71,13 +72,23 @@ static const emit_target *target_of(const hr_plan *plan) {
     return &targets[hr_target_of(&plan->limits)->kind];
 }
 
+/* A printer without memory may choose another way, or say that the text is too large. */
+static hr_status without_wants(long before, hr_status status, hr_emitted *out) {
+    const hr_status memory = hr_memory_status(before, "writing a kernel's source");
+    if (memory == HR_OK) return status;
+    if (status == HR_OK) hr_emitted_clear(out);
+    return memory;
+}
+
 hr_status hr_emit_source(const hr_plan *plan, const int64_t *extents, const hr_emit_options *options,
                          hr_emitted *out) {
-    return target_of(plan)->source(plan, extents, options, out);
+    const long before = hr_memory_wants();
+    return without_wants(before, target_of(plan)->source(plan, extents, options, out), out);
 }
 
 hr_status hr_emit_loaded(const hr_plan *plan, const int64_t *extents, hr_emitted *out) {
-    return target_of(plan)->loaded(plan, extents, out);
+    const long before = hr_memory_wants();
+    return without_wants(before, target_of(plan)->loaded(plan, extents, out), out);
 }
 
 hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out) {

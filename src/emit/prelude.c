@@ -4,6 +4,7 @@
  * in turn. Directives that choose among instruction sets and the includes are always kept.
  */
 #include "emit/prelude.h"
+#include "base/memory.h"
 #include "emit/prelude_text.h"
 #include <ctype.h>
 #include <stdlib.h>
@@ -246,8 +247,8 @@ static hr_status append(span text, bool first_counts, const char *uses, span mor
     size_t capacity = line_count(text);
     prelude p = {.text = text,
                  .first_counts = first_counts,
-                 .sections = calloc(capacity, sizeof(section)),
-                 .definitions = calloc(capacity, sizeof(definition))};
+                 .sections = hr_memory_zeros(capacity, sizeof(section)),
+                 .definitions = hr_memory_zeros(capacity, sizeof(definition))};
     hr_status status = HR_OK;
     if (p.sections == NULL || p.definitions == NULL) {
         status = hr_fail(HR_OUT_OF_MEMORY, "no memory to assemble the prelude of the generated source");

@@ -1,5 +1,6 @@
 /* The printer of a plan's code: its tables, and lines. In: text. Out: lines. See printer.h. */
 #include "emit/printer.h"
+#include "base/memory.h"
 
 #include "base/dtype.h"
 #include "ir/graph.h"
@@ -15,15 +16,15 @@ enum { NAMES_ROOM = 256 << 20, NAMES_RESERVE = 256 << 20 };
 hr_status hr_printer_begin(hr_printer *p, const hr_plan *plan, hr_arena *arena, hr_text *out) {
     size_t ids = (size_t)plan->normal->expr_count + 1, tensors = (size_t)plan->normal->tensor_count + 1;
     *p = (hr_printer){.plan = plan, .function = plan->normal, .arena = arena, .out = out, .lane = -1};
-    p->level = malloc(ids);
-    p->name = calloc(ids, sizeof *p->name);
-    p->pointer = calloc(ids, sizeof *p->pointer);
-    p->valid = calloc(ids, sizeof *p->valid);
-    p->uses = calloc(ids, sizeof *p->uses);
-    p->buffer = calloc(ids, sizeof *p->buffer);
-    p->table = calloc(ids, sizeof *p->table);
-    p->value = calloc(tensors, sizeof *p->value);
-    p->tensor = calloc(tensors, sizeof *p->tensor);
+    p->level = hr_memory_take(ids);
+    p->name = hr_memory_zeros(ids, sizeof *p->name);
+    p->pointer = hr_memory_zeros(ids, sizeof *p->pointer);
+    p->valid = hr_memory_zeros(ids, sizeof *p->valid);
+    p->uses = hr_memory_zeros(ids, sizeof *p->uses);
+    p->buffer = hr_memory_zeros(ids, sizeof *p->buffer);
+    p->table = hr_memory_zeros(ids, sizeof *p->table);
+    p->value = hr_memory_zeros(tensors, sizeof *p->value);
+    p->tensor = hr_memory_zeros(tensors, sizeof *p->tensor);
     if (p->level && p->name && p->pointer && p->valid && p->uses && p->buffer && p->table && p->value &&
         p->tensor)
         return HR_OK;

@@ -1,6 +1,7 @@
 /* The gradient of a function: its steps in order. In: a function and what is wanted. Out: a kernel as text.
  */
 #include "grad/gradient.h"
+#include "base/memory.h"
 #include "grad/derivation.h"
 #include "ir/extent_form.h"
 #include "ir/function_text.h"
@@ -433,6 +434,7 @@ static hr_status derive(hr_derivation *derivation, hr_text *out) {
 static hr_status derive_in(const hr_function *function, const hr_gradient_options *options,
                            hr_gradient_mode mode, hr_gradient_argument *arguments, hr_text *out,
                            hr_text *notes) {
+    const long before = hr_memory_wants();
     hr_arena *arena;
     HR_TRY(check_options(function, options));
     HR_TRY(hr_arena_create(ARENA, &arena));
@@ -448,6 +450,7 @@ static hr_status derive_in(const hr_function *function, const hr_gradient_option
     const hr_status status = derive(derivation, out);
     hr_rewriting_end(&derivation->primal);
     hr_arena_destroy(arena);
+    HR_TRY(hr_memory_status(before, "deriving a kernel")); /* a graph without memory counts as full */
     return status == HR_OK ? hr_text_status(out) : status;
 }
 
@@ -462,6 +465,7 @@ hr_status hr_function_tangent(const hr_function *function, const hr_gradient_opt
 }
 
 hr_status hr_function_saving(const hr_function *function, const hr_gradient_options *options, hr_text *out) {
+    const long before = hr_memory_wants();
     hr_arena *arena;
     HR_TRY(check_options(function, options));
     HR_TRY(hr_arena_create(ARENA, &arena));
@@ -501,5 +505,6 @@ hr_status hr_function_saving(const hr_function *function, const hr_gradient_opti
     hr_status status = hr_graph_status(graph);
     if (status == HR_OK) status = hr_function_text(&saving, out);
     hr_arena_destroy(arena);
+    HR_TRY(hr_memory_status(before, "deriving a kernel"));
     return status;
 }

@@ -5,6 +5,7 @@
  * nothing: they are addresses. docs/language.md has the rules in words.
  */
 #include "ir/count.h"
+#include "base/memory.h"
 #include "base/dtype.h"
 #include "base/status.h"
 #include "ir/extent.h"
@@ -253,17 +254,17 @@ static hr_status count_all(counter *c) {
 hr_status hr_work_count(const hr_function *function, const int64_t *extents, hr_work *out) {
     size_t exprs = (size_t)function->expr_count + 1;
     hr_work work = {0};
-    counter *c = calloc(1, sizeof *c);
+    counter *c = hr_memory_zeros(1, sizeof *c);
     if (!c) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while counting the work of %s", function->name);
     *c = (counter){.function = function,
                    .extents = extents,
                    .work = &work,
-                   .slots = calloc((size_t)function->index_count + 1, sizeof(int)),
-                   .free_sets = calloc(exprs, sizeof(index_set)),
-                   .placed = calloc(exprs, sizeof(bool)),
-                   .counted = calloc(exprs, sizeof(bool)),
-                   .read = calloc(exprs, sizeof(bool)),
-                   .touched = calloc((size_t)function->tensor_count + 1, sizeof(double))};
+                   .slots = hr_memory_zeros((size_t)function->index_count + 1, sizeof(int)),
+                   .free_sets = hr_memory_zeros(exprs, sizeof(index_set)),
+                   .placed = hr_memory_zeros(exprs, sizeof(bool)),
+                   .counted = hr_memory_zeros(exprs, sizeof(bool)),
+                   .read = hr_memory_zeros(exprs, sizeof(bool)),
+                   .touched = hr_memory_zeros((size_t)function->tensor_count + 1, sizeof(double))};
     bool room = c->slots && c->free_sets && c->placed && c->counted && c->read && c->touched;
     hr_status status =
         room ? count_all(c)

@@ -5,6 +5,7 @@
  * well under a second.
  */
 #include "base/dtype.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "ir/count.h"
 #include "ir/extent.h"
@@ -56,7 +57,7 @@ static void wish_all(defaults *d) {
 /* A sum of a product over an index that neither factor lacks: see ir/count.c for the exact rule. */
 static bool has_product(const hr_function *function) {
     hr_work work = {0};
-    int64_t *ones = malloc(((size_t)function->extent_count + 1) * sizeof *ones);
+    int64_t *ones = hr_memory_take(((size_t)function->extent_count + 1) * sizeof *ones);
     if (!ones) return false;
     for (int i = 0; i < function->extent_count; i++)
         ones[i] = 4;
@@ -109,8 +110,8 @@ hr_status hr_extent_default(const hr_function *function, int64_t *extents) {
     size_t count = (size_t)function->extent_count + 1;
     defaults d = {.function = function,
                   .extents = extents,
-                  .standings = calloc(count, sizeof(standing)),
-                  .inner = calloc(count, sizeof(int64_t)),
+                  .standings = hr_memory_zeros(count, sizeof(standing)),
+                  .inner = hr_memory_zeros(count, sizeof(int64_t)),
                   .products = has_product(function)};
     hr_status status =
         d.standings && d.inner ? choose(&d) : hr_fail(HR_OUT_OF_MEMORY, "out of memory for extents");

@@ -1,5 +1,6 @@
 /* Walks over expressions, and what an expression becomes. In: roots and what is done for a node. */
 #include "ir/visit.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ static hr_node_entry *slot_of(const hr_node_map *map, const hr_expr *node) {
 
 static bool map_grow(hr_node_map *map) {
     hr_node_map larger = {.count = map->count, .capacity = map->capacity ? 2 * map->capacity : MAP_START};
-    larger.entries = calloc((size_t)larger.capacity, sizeof *larger.entries);
+    larger.entries = hr_memory_zeros((size_t)larger.capacity, sizeof *larger.entries);
     if (!larger.entries) return false;
     for (int i = 0; i < map->capacity; i++)
         if (map->entries[i].node) *slot_of(&larger, map->entries[i].node) = map->entries[i];
@@ -69,7 +70,7 @@ typedef struct frames {
 
 static bool frames_push(frames *stack, const hr_expr *node) {
     if (stack->count == stack->capacity) {
-        frame *larger = realloc(stack->allocated, 2 * (size_t)stack->capacity * sizeof *larger);
+        frame *larger = hr_memory_resize(stack->allocated, 2 * (size_t)stack->capacity * sizeof *larger);
         if (!larger) return false;
         if (!stack->allocated) memcpy(larger, stack->here, sizeof stack->here);
         stack->data = stack->allocated = larger;

@@ -1,6 +1,7 @@
 /* Subscripts that are affine in the indices, held against the axes. In: a function, numbers for its extents.
  * Out: HR_OK, or all that leave their axes, each with its place. */
 #include "base/status.h"
+#include "base/memory.h"
 #include "ir/extent.h"
 #include "lang/messages.h"
 #include "lang/program.h"
@@ -101,7 +102,7 @@ static const affine *affine_of(subscript_check *check, const hr_expr *expr) {
     if (expr->type != HR_I64 && expr->type != HR_I32) return &other;
     affine *form = check->forms[expr->id];
     if (form) return form;
-    form = malloc(sizeof *form);
+    form = hr_memory_take(sizeof *form);
     if (!form) return &other;
     *form = combined(check, expr);
     return check->forms[expr->id] = form;
@@ -200,10 +201,10 @@ hr_status hr_extent_check(const hr_function *function, const int64_t *extents) {
     size_t exprs = (size_t)function->expr_count + 1, indices = (size_t)function->index_count + 1;
     subscript_check check = {.function = function,
                              .extents = extents,
-                             .forms = calloc(exprs, sizeof(affine *)),
-                             .seen = calloc(exprs, 1),
-                             .empty = calloc(indices, sizeof(bool)),
-                             .sizes = calloc(indices, sizeof(int64_t)),
+                             .forms = hr_memory_zeros(exprs, sizeof(affine *)),
+                             .seen = hr_memory_zeros(exprs, 1),
+                             .empty = hr_memory_zeros(indices, sizeof(bool)),
+                             .sizes = hr_memory_zeros(indices, sizeof(int64_t)),
                              .messages = {.origin = *function->origin}};
     hr_status status =
         check.forms && check.seen && check.empty && check.sizes

@@ -1,6 +1,7 @@
 /* Text -> tokens. In: any bytes. Out: tokens; messages for what is none. */
 #define _GNU_SOURCE /* strtod_l: a host program may have set a locale with a decimal comma */
 #include "lang/lexer.h"
+#include "base/memory.h"
 
 #include <locale.h>
 #include <math.h>
@@ -13,7 +14,7 @@
 
 hr_status hr_symbols_create(hr_arena *names, hr_symbols *out) {
     size_t capacity = 256;
-    hr_symbol **slots = calloc(capacity, sizeof *slots);
+    hr_symbol **slots = hr_memory_zeros(capacity, sizeof *slots);
     if (!slots) return hr_fail(HR_OUT_OF_MEMORY, "out of memory for the table of names");
     *out = (hr_symbols){.arena = names, .slots = slots, .capacity = capacity};
     return HR_OK;
@@ -42,7 +43,7 @@ static hr_symbol **find_slot(hr_symbol **slots, size_t capacity, uint64_t hash, 
 
 static bool grow_symbols(hr_symbols *symbols) {
     size_t capacity = symbols->capacity * 2;
-    hr_symbol **slots = calloc(capacity, sizeof *slots);
+    hr_symbol **slots = hr_memory_zeros(capacity, sizeof *slots);
     if (!slots) return false;
     for (size_t i = 0; i < symbols->capacity; i++) {
         hr_symbol *symbol = symbols->slots[i];

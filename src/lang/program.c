@@ -1,5 +1,6 @@
 /* A text becomes a program: lexer and parser, then check. In: bytes. Out: a program or every mistake. */
 #include "base/text.h"
+#include "base/memory.h"
 #include "lang/checker.h"
 #include "lang/use.h"
 
@@ -57,7 +58,7 @@ hr_status hr_program_parse_for(const char *path, const char *text, size_t length
     hr_arena *arena;
     HR_TRY(hr_arena_create(((size_t)128 << 20) + 64 * length, &arena));
     hr_program *program = hr_arena_alloc(arena, sizeof *program);
-    hr_messages *messages = calloc(1, sizeof *messages);
+    hr_messages *messages = hr_memory_zeros(1, sizeof *messages);
     if (!messages) {
         hr_arena_destroy(arena);
         return hr_fail(HR_OUT_OF_MEMORY, "out of memory while reading %s", path);

@@ -3,6 +3,7 @@
  * It reads only the finished plan, none of the planner's own bookkeeping: a second opinion.
  */
 #include "ir/visit.h"
+#include "base/memory.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>
@@ -120,10 +121,10 @@ hr_status hr_pass_check(const hr_plan *plan) {
     const hr_function *function = plan->normal;
     size_t tensors = (size_t)function->tensor_count + 1;
     checker c = {.plan = plan, .function = function};
-    c.written = calloc(tensors, sizeof *c.written);
-    c.parts = calloc(tensors, sizeof *c.parts);
-    c.stage_of = malloc(tensors * sizeof *c.stage_of);
-    c.step_of = calloc(tensors, sizeof *c.step_of);
+    c.written = hr_memory_zeros(tensors, sizeof *c.written);
+    c.parts = hr_memory_zeros(tensors, sizeof *c.parts);
+    c.stage_of = hr_memory_take(tensors * sizeof *c.stage_of);
+    c.step_of = hr_memory_zeros(tensors, sizeof *c.step_of);
     hr_status status = HR_OK;
     if (!c.written || !c.parts || !c.stage_of || !c.step_of)
         status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while checking a plan");

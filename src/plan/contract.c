@@ -1,6 +1,7 @@
 /* Recognises sum[k](left * right) whose factors have different free indices. In: a statement. Out: its
  * groups, and what its operands' values are. */
 #include "base/dtype.h"
+#include "base/memory.h"
 #include "ir/visit.h"
 #include "plan/passes.h"
 
@@ -92,7 +93,7 @@ bool hr_contract_match(hr_graph *graph, const hr_statement *statement, bool byte
     if (body->type == HR_I32 && !are_bytes(graph, &list)) return false;
     for (int i = 0; i < list.count && body->type == HR_I32; i++)
         list.factor[i] = hr_graph_convert(graph, HR_F64, list.factor[i]);
-    bool *left = calloc((size_t)graph->function->index_count * 2 + 1, 1);
+    bool *left = hr_memory_zeros((size_t)graph->function->index_count * 2 + 1, 1);
     if (!left) {
         graph->full = true;
         return false;

@@ -7,6 +7,7 @@
  * The inner sum is a local: it is worth one where that spares most of the terms, and many.
  */
 #include "plan/passes.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 
@@ -71,7 +72,7 @@ bool hr_sum_factored(const hr_function *function, const int64_t *extents, const 
     terms t = {.function = function, .extents = extents, .factor_count = factor_count};
     const size_t indices = (size_t)function->index_count + 1;
     if (factor_count < 3 || factor_count > HR_FACTORS_MOST || bound_count > HR_FACTORS_MOST) return false;
-    bool *uses = calloc(indices * (size_t)factor_count, sizeof *uses);
+    bool *uses = hr_memory_zeros(indices * (size_t)factor_count, sizeof *uses);
     if (!uses) return false; /* only operations are lost */
     for (int f = 0; f < factor_count; f++) {
         t.uses[f] = uses + (size_t)f * indices;

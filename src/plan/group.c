@@ -5,6 +5,7 @@
  * the split with the best score becomes the next stage. What fits where is in step_fits().
  */
 #include "ir/visit.h"
+#include "base/memory.h"
 #include "plan/passes.h"
 
 #include <math.h>
@@ -470,7 +471,7 @@ static void take_best_split(grouper *g, attempt *a, attempt *best, bool unfused)
 }
 
 static hr_status group_all(grouper *g, bool unfused) {
-    attempt *attempts = calloc(2, sizeof *attempts);
+    attempt *attempts = hr_memory_zeros(2, sizeof *attempts);
     if (!attempts) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     hr_status status = HR_OK;
     while (g->remaining && status == HR_OK && !g->graph->full) {
@@ -500,7 +501,7 @@ static bool note_reading(void *context, const hr_expr *element) {
 
 static hr_status mark_materialised(grouper *g) {
     hr_plan *plan = g->plan;
-    int *stage_of = calloc((size_t)g->function->statement_count + 1, sizeof *stage_of);
+    int *stage_of = hr_memory_zeros((size_t)g->function->statement_count + 1, sizeof *stage_of);
     if (!stage_of) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     for (int i = 0; i < plan->stage_count; i++)
         for (int j = 0; j < plan->stages[i].step_count; j++)
@@ -563,10 +564,10 @@ hr_status hr_pass_group(hr_graph *graph, const int64_t *extents, hr_plan *plan, 
     plan->stages = hr_arena_alloc(graph->arena, statements * sizeof *plan->stages);
     plan->materialised = hr_arena_alloc(graph->arena, tensors);
     plan->storage = graph->storage;
-    g.size = calloc((size_t)function->index_count + 1, sizeof *g.size);
-    g.done = calloc(statements, sizeof *g.done);
-    g.producer = calloc(tensors, sizeof *g.producer);
-    g.here = calloc(tensors, sizeof *g.here);
+    g.size = hr_memory_zeros((size_t)function->index_count + 1, sizeof *g.size);
+    g.done = hr_memory_zeros(statements, sizeof *g.done);
+    g.producer = hr_memory_zeros(tensors, sizeof *g.producer);
+    g.here = hr_memory_zeros(tensors, sizeof *g.here);
     hr_status status = HR_OK;
     if (!g.size || !g.done || !g.producer || !g.here)
         status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning kernel %.60s", function->name);

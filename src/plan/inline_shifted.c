@@ -7,6 +7,7 @@
  * whole tensor for a few operations.
  */
 #include "ir/visit.h"
+#include "base/memory.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>
@@ -144,7 +145,7 @@ static bool inline_locals(inlining s) {
     hr_graph *graph = s.graph;
     hr_function *function = graph->function;
     s.budget = REWRITTEN_MOST;
-    s.maker = malloc(((size_t)function->tensor_count + 1) * sizeof *s.maker);
+    s.maker = hr_memory_take(((size_t)function->tensor_count + 1) * sizeof *s.maker);
     hr_walk walk = {.enter = asks, .context = &s};
     for (int t = 0; t < function->tensor_count && s.maker; t++)
         s.maker[t] = -1;
@@ -197,7 +198,7 @@ hr_status hr_pass_operands(hr_graph *graph, bool bytes) {
     const hr_function *function = graph->function;
     const size_t statements = (size_t)function->statement_count + 1,
                  tensors = (size_t)function->tensor_count + 1;
-    bool *products = calloc(statements, sizeof *products), *elsewhere = calloc(tensors, sizeof *elsewhere);
+    bool *products = hr_memory_zeros(statements, sizeof *products), *elsewhere = hr_memory_zeros(tensors, sizeof *elsewhere);
     for (int i = 0; products && i < function->statement_count; i++) {
         hr_contract found;
         products[i] = hr_contract_match(graph, &function->statements[i], bytes, &found);

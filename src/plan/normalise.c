@@ -5,6 +5,7 @@
  * `where` it takes the condition along on those elements that could leave their axes.
  */
 #include "plan/fold.h"
+#include "base/memory.h"
 #include "plan/passes.h"
 
 #include <math.h>
@@ -65,7 +66,7 @@ static bool is_sensitive(normaliser *n, const hr_expr *expr) {
  */
 static int free_indices(normaliser *n, const hr_expr *expr, int *out) {
     int count = 0;
-    bool *seen = calloc((size_t)n->graph->function->index_count + 1, 1);
+    bool *seen = hr_memory_zeros((size_t)n->graph->function->index_count + 1, 1);
     if (!seen) {
         n->graph->full = true;
         return 0;
@@ -334,7 +335,7 @@ static hr_expr *rewrite_node(normaliser *n, const hr_expr *expr, hr_expr *guard)
 static bool copies_add(normaliser *n, int id, const hr_expr *guard, hr_expr *copy) {
     if (n->copy_count == n->copy_capacity) {
         int capacity = n->copy_capacity ? n->copy_capacity * 2 : 64;
-        guarded_copy *copies = realloc(n->copies, (size_t)capacity * sizeof *copies);
+        guarded_copy *copies = hr_memory_resize(n->copies, (size_t)capacity * sizeof *copies);
         if (!copies) return false;
         n->copies = copies;
         n->copy_capacity = capacity;
@@ -488,7 +489,7 @@ static void normalise_statement(normaliser *n, const hr_statement *statement) {
 
 void hr_graph_drop_unread(hr_graph *graph) {
     hr_function *function = graph->function;
-    bool *read = calloc((size_t)function->tensor_count + 1, 1);
+    bool *read = hr_memory_zeros((size_t)function->tensor_count + 1, 1);
     int kept = function->statement_count;
     for (int s = function->statement_count - 1; read && s >= 0; s--) {
         const hr_statement statement = function->statements[s];
@@ -512,10 +513,10 @@ hr_status hr_pass_normalise(hr_graph *graph, const int64_t *extents) {
     const hr_function *source = graph->source;
     int ids = source->expr_count + 1, tensors = source->tensor_count + 1;
     normaliser n = {.graph = graph, .source = source, .extents = extents};
-    n.version = calloc((size_t)tensors, sizeof *n.version);
-    n.plain = calloc((size_t)ids, sizeof *n.plain);
-    n.sensitive = malloc((size_t)ids);
-    n.scope = calloc((size_t)source->index_count * 2 + 64, sizeof *n.scope);
+    n.version = hr_memory_zeros((size_t)tensors, sizeof *n.version);
+    n.plain = hr_memory_zeros((size_t)ids, sizeof *n.plain);
+    n.sensitive = hr_memory_take((size_t)ids);
+    n.scope = hr_memory_zeros((size_t)source->index_count * 2 + 64, sizeof *n.scope);
     bool memory = n.version && n.plain && n.sensitive && n.scope;
     if (memory) memset(n.sensitive, -1, (size_t)ids);
     for (int t = 0; memory && t < hr_function_arguments(source); t++)

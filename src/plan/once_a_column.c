@@ -6,6 +6,7 @@
  * need is one a task, and computed once as it is.
  */
 #include "ir/visit.h"
+#include "base/memory.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>
@@ -151,7 +152,7 @@ static hr_expr *rewrite(finder *f, hr_expr *node) {
 static bool grow(finder *f) {
     int count = f->graph->function->expr_count + 1;
     if (count <= f->capacity) return true;
-    seen *more = realloc(f->seen, (size_t)count * 2 * sizeof *more);
+    seen *more = hr_memory_resize(f->seen, (size_t)count * 2 * sizeof *more);
     if (!more) return false;
     memset(more + f->capacity, 0, (size_t)(count * 2 - f->capacity) * sizeof *more);
     f->seen = more;

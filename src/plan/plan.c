@@ -1,4 +1,5 @@
 /* The planner: the list of its passes. In: a checked function. Out: a plan. */
+#include "base/memory.h"
 #include "plan/assumption.h"
 #include "plan/passes.h"
 
@@ -53,6 +54,7 @@ static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *p
 
 hr_status hr_plan_create(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
                          const hr_device_limits *limits, const hr_facts *facts, bool unfused, hr_plan **out) {
+    const long before = hr_memory_wants();
     HR_TRY(check_sizes(function));
     hr_arena *arena;
     HR_TRY(hr_arena_create(PLAN_ARENA, &arena));
@@ -67,6 +69,8 @@ hr_status hr_plan_create(const hr_function *function, const int64_t *extents, co
     plan->graph = graph;
     hr_assume_fixed(graph);
     hr_status status = plan_passes(graph, extents, plan, unfused);
+    const hr_status memory = hr_memory_status(before, "planning a kernel");
+    if (memory != HR_OK) status = memory; /* a graph without memory counts as full */
     if (status != HR_OK) {
         hr_arena_destroy(arena);
         return status;

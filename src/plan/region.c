@@ -5,6 +5,7 @@
  * queries through both products needs no scores but those of the block.
  */
 #include "base/dtype.h"
+#include "base/memory.h"
 #include "ir/visit.h"
 #include "plan/passes.h"
 
@@ -203,7 +204,7 @@ hr_status hr_pass_regions(const hr_graph *graph, hr_plan *plan) {
     attend a = {.function = graph->function, .plan = plan};
     size_t tensors = (size_t)a.function->tensor_count + 1;
     plan->regions = hr_arena_alloc(plan->arena, ((size_t)plan->stage_count + 1) * sizeof *plan->regions);
-    a.before = malloc(2 * tensors * sizeof *a.before);
+    a.before = hr_memory_take(2 * tensors * sizeof *a.before);
     a.elsewhere = a.before + tensors;
     hr_status status = HR_OK;
     if (!a.before) status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");

@@ -5,6 +5,7 @@
  * So what a group shares is read once for all of it, and what were vectors times a matrix is a product.
  */
 #include "ir/visit.h"
+#include "base/memory.h"
 #include "plan/assumption.h"
 #include "plan/passes.h"
 
@@ -255,10 +256,10 @@ static void split_all(splitting *s) {
 static hr_status split_one(splitting *s, bool *any) {
     hr_function *function = s->graph->function;
     const size_t indices = (size_t)function->index_count + 1;
-    s->index = calloc(indices, sizeof *s->index);
-    s->axis = calloc((size_t)function->tensor_count * HR_AXES_MAX + 1, sizeof *s->axis);
-    s->group = calloc(indices, sizeof *s->group);
-    s->place = calloc(indices, sizeof *s->place);
+    s->index = hr_memory_zeros(indices, sizeof *s->index);
+    s->axis = hr_memory_zeros((size_t)function->tensor_count * HR_AXES_MAX + 1, sizeof *s->axis);
+    s->group = hr_memory_zeros(indices, sizeof *s->group);
+    s->place = hr_memory_zeros(indices, sizeof *s->place);
     s->rewriting = (hr_rewriting){.graph = s->graph, .before = group_of, .after = split, .context = s};
     const bool there = s->index && s->axis && s->group && s->place;
     for (int i = 0; there && i < function->statement_count && !s->division; i++)

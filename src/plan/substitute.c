@@ -1,5 +1,6 @@
 /* An index becomes a number. In: expressions. Out: the same where the index has that value, folded. */
 #include "plan/fold.h"
+#include "base/memory.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>
@@ -31,7 +32,7 @@ hr_substitution hr_substitution_begin(hr_graph *graph, int index, int64_t value)
                          .index = index,
                          .number = hr_graph_whole(graph, value),
                          .memo_count = graph->function->expr_count};
-    w.memo = calloc((size_t)w.memo_count + 1, sizeof *w.memo);
+    w.memo = hr_memory_zeros((size_t)w.memo_count + 1, sizeof *w.memo);
     if (!w.memo) graph->full = true;
     return w;
 }

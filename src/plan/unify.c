@@ -7,6 +7,7 @@
  * they read it: its parts (`x[t, h + H]`) and windows (`x[2 * h + i]`) are then walked together.
  */
 #include "ir/visit.h"
+#include "base/memory.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static int root_of(unifier *u, int index) {
 static void note_use(unifier *u, int tensor, int axis, int index, int statement) {
     if (u->use_count == u->use_capacity) {
         int capacity = u->use_capacity ? u->use_capacity * 2 : 64;
-        plain_use *uses = realloc(u->uses, (size_t)capacity * sizeof *uses);
+        plain_use *uses = hr_memory_resize(u->uses, (size_t)capacity * sizeof *uses);
         if (!uses) {
             u->failed = true;
             return;
@@ -173,9 +174,9 @@ hr_status hr_pass_unify(hr_graph *graph) {
                        "kernel %.60s has too many statements and indices to plan: split it into several",
                        graph->source->name);
     unifier u = {.graph = graph};
-    u.parent = calloc(indices, sizeof *u.parent);
-    u.occurs = calloc(indices * statements, sizeof *u.occurs);
-    u.reads = calloc(tensors * statements, sizeof *u.reads);
+    u.parent = hr_memory_zeros(indices, sizeof *u.parent);
+    u.occurs = hr_memory_zeros(indices * statements, sizeof *u.occurs);
+    u.reads = hr_memory_zeros(tensors * statements, sizeof *u.reads);
     u.failed = !u.parent || !u.occurs || !u.reads;
     for (int i = 0; !u.failed && i < function->index_count; i++)
         u.parent[i] = i;

@@ -1,6 +1,7 @@
 /* What each step of a stage computes, and in which pass. In: grouped stages. Out: stages whose values are
  * over their own indices, and their shapes. */
 #include "ir/visit.h"
+#include "base/memory.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>
@@ -103,8 +104,8 @@ const char *hr_shape_name(hr_shape shape) {
 
 hr_status hr_pass_values(hr_graph *graph, hr_plan *plan) {
     valuing s = {.graph = graph, .function = graph->function, .id_capacity = graph->function->expr_count};
-    s.step_of = calloc((size_t)s.function->tensor_count + 1, sizeof *s.step_of);
-    s.replaced = calloc((size_t)s.id_capacity + 1, sizeof *s.replaced);
+    s.step_of = hr_memory_zeros((size_t)s.function->tensor_count + 1, sizeof *s.step_of);
+    s.replaced = hr_memory_zeros((size_t)s.id_capacity + 1, sizeof *s.replaced);
     hr_status status = HR_OK;
     if (!s.step_of || !s.replaced) status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     for (int i = 0; i < plan->stage_count && status == HR_OK; i++) {

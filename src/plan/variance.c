@@ -10,6 +10,7 @@
  * those with a NaN or an infinity, take the walk that the text asks for.
  */
 #include "plan/passes.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 
@@ -23,7 +24,7 @@ static const hr_expr *squared_difference(const hr_expr *value) {
 }
 
 static bool is_one_a_row(const hr_graph *graph, const hr_stage *stage, const hr_expr *node) {
-    bool *seen = calloc((size_t)graph->function->index_count + 1, 1), found = false;
+    bool *seen = hr_memory_zeros((size_t)graph->function->index_count + 1, 1), found = false;
     if (!seen) return false; /* only a shorter way is lost */
     hr_expr_mark_indices(node, seen);
     for (int i = 0; i < stage->row_count; i++)

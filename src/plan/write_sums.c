@@ -5,6 +5,7 @@
  * out it is part of a map, whose lanes run along the result, and equal expressions are one node.
  */
 #include "plan/passes.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 
@@ -69,7 +70,7 @@ static hr_op operation_of(hr_op reduce) {
 
 /* Lanes along the result read what the reduction reads; along the reduction itself a row would. */
 static bool pays(const hr_graph *graph, const hr_expr *reduction, const hr_expr *body, int64_t terms) {
-    bool *bound = calloc((size_t)graph->function->index_count + 1, sizeof *bound);
+    bool *bound = hr_memory_zeros((size_t)graph->function->index_count + 1, sizeof *bound);
     survey s = {.function = graph->function, .bound = bound};
     for (int i = 0; i < reduction->bound_count && bound; i++)
         bound[reduction->bound[i]] = true;

@@ -3,6 +3,7 @@
  * so they have a scale of error as floats do, and the same values.
  */
 #include "base/dtype.h"
+#include "base/memory.h"
 #include "reference/interpreter.h"
 
 #include <stdlib.h>
@@ -114,8 +115,8 @@ static void rewrite_statements(rewriting *w, hr_function *out) {
 hr_status hr_inexact_function(const hr_function *function, hr_arena *arena, const hr_function **out) {
     rewriting w = {.function = function, .arena = arena};
     hr_function *copy = room(&w, sizeof *copy);
-    w.made = calloc((size_t)function->expr_count + 1, sizeof(hr_expr *));
-    w.rounded = calloc((size_t)function->tensor_count + 1, sizeof *w.rounded);
+    w.made = hr_memory_zeros((size_t)function->expr_count + 1, sizeof(hr_expr *));
+    w.rounded = hr_memory_zeros((size_t)function->tensor_count + 1, sizeof *w.rounded);
     const bool there = copy && w.made && w.rounded;
     if (there) {
         *copy = *function;

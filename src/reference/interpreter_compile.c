@@ -5,6 +5,7 @@
  * long sum or a deeply shared graph takes neither the C stack nor exponential time.
  */
 #include "base/dtype.h"
+#include "base/memory.h"
 #include "reference/interpreter.h"
 
 #include <stdlib.h>
@@ -45,7 +46,7 @@ static bool is_whole(const hr_expr *expr) {
 static hr_status grow(void **array, int count, int *capacity, size_t size) {
     if (count < *capacity) return HR_OK;
     int wider = *capacity ? 2 * *capacity : 64;
-    void *larger = realloc(*array, (size_t)wider * size);
+    void *larger = hr_memory_resize(*array, (size_t)wider * size);
     if (!larger) return hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
     *array = larger;
     *capacity = wider;
@@ -67,7 +68,7 @@ static hr_status collect_indices(builder *b, const hr_expr *root, char *marked, 
     const hr_function *function = b->function;
     int count = 0, capacity = 0;
     const hr_expr **stack = NULL;
-    char *met = calloc((size_t)function->expr_count + 1, 1);
+    char *met = hr_memory_zeros((size_t)function->expr_count + 1, 1);
     hr_status status = met ? HR_OK : hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
     if (status == HR_OK) status = grow((void **)&stack, count, &capacity, sizeof *stack);
     if (status == HR_OK) stack[count++] = root;
@@ -91,7 +92,7 @@ static hr_status collect_indices(builder *b, const hr_expr *root, char *marked, 
 
 static hr_status find_free(builder *b, hr_fold *fold) {
     int index_count = b->function->index_count;
-    char *marked = calloc(2 * (size_t)index_count + 2, 1);
+    char *marked = hr_memory_zeros(2 * (size_t)index_count + 2, 1);
     if (!marked) return hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
     char *bound = marked + index_count + 1;
     hr_status status = collect_indices(b, fold->expr, marked, bound);
@@ -343,7 +344,7 @@ static uint64_t own_bit(own_indices own, int index) {
 /* A value that misses one of them is the same for several points. */
 static hr_status find_shared(builder *b, hr_code *code, own_indices own) {
     const uint64_t all = ((uint64_t)1 << own.count) - 1;
-    uint64_t *met = calloc((size_t)code->count + 1, sizeof *met);
+    uint64_t *met = hr_memory_zeros((size_t)code->count + 1, sizeof *met);
     if (!met) return hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
     for (int i = 0; i < code->count; ++i) {
         hr_instruction *made = &code->instructions[i];
@@ -492,7 +493,7 @@ static hr_status compile(builder *b) {
 hr_status hr_interpreter_compile(hr_reference *reference) {
     const hr_function *function = reference->function;
     size_t exprs = (size_t)function->expr_count + 1, indices = (size_t)function->index_count + 1;
-    int *tables = calloc(4 * exprs + indices, sizeof *tables);
+    int *tables = hr_memory_zeros(4 * exprs + indices, sizeof *tables);
     if (!tables) return hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
     builder b = {.reference = reference, .function = function};
     b.seen = tables;

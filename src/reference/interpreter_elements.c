@@ -1,6 +1,7 @@
 /* Elements of tensors -> lanes: of operands from memory, of what a statement assigns by running its rule. In:
  * an access. Out: its lanes, with faults where a subscript leaves its axis. */
 #include "reference/interpreter_values.h"
+#include "base/memory.h"
 
 #include "base/dtype.h"
 
@@ -179,14 +180,14 @@ hr_known hr_operand_known(const hr_reference *reference, int tensor, const int64
 static hr_status defer(hr_reference *reference, const hr_rule *rule, int count) {
     if (reference->pending_count == reference->pending_capacity) {
         int capacity = reference->pending_capacity ? 2 * reference->pending_capacity : 16;
-        hr_pending *larger = realloc(reference->pending, (size_t)capacity * sizeof *larger);
+        hr_pending *larger = hr_memory_resize(reference->pending, (size_t)capacity * sizeof *larger);
         if (!larger) return hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
         reference->pending = larger;
         reference->pending_capacity = capacity;
     }
     int indices = rule->statement->domain_count;
     size_t array = (size_t)count * sizeof(int64_t);
-    hr_lanes *copies = calloc(1, (size_t)indices * (sizeof *copies + array) + 1);
+    hr_lanes *copies = hr_memory_zeros(1, (size_t)indices * (sizeof *copies + array) + 1);
     if (!copies) return hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
     int64_t *room = (int64_t *)(void *)(copies + indices);
     for (int i = 0; i < indices; ++i) {

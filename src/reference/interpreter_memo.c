@@ -4,6 +4,7 @@
  * to a total size, the oldest go first. Keys are hashes and are trusted.
  */
 #include "reference/interpreter.h"
+#include "base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -44,8 +45,8 @@ hr_memo_key hr_memo_key_at(const hr_reference *reference, hr_memo_kind kind, int
 }
 
 hr_status hr_memo_create(hr_memo **out) {
-    hr_memo *memo = calloc(1, sizeof *memo);
-    memo_entry *entries = calloc(MEMO_START, sizeof *entries);
+    hr_memo *memo = hr_memory_zeros(1, sizeof *memo);
+    memo_entry *entries = hr_memory_zeros(MEMO_START, sizeof *entries);
     if (!memo || !entries) {
         free(memo);
         free(entries);
@@ -81,7 +82,7 @@ static hr_status memo_grow(hr_memo *memo) {
         return HR_OK;
     }
     size_t capacity = 4 * memo->capacity;
-    memo_entry *entries = calloc(capacity, sizeof *entries);
+    memo_entry *entries = hr_memory_zeros(capacity, sizeof *entries);
     if (!entries) return hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
     for (size_t i = 0; i < memo->capacity; ++i)
         if (memo->entries[i].key.low) *memo_place(entries, capacity, memo->entries[i].key) = memo->entries[i];
@@ -121,7 +122,7 @@ struct hr_strips {
 };
 
 hr_status hr_strips_create(hr_strips **out) {
-    *out = calloc(1, sizeof **out);
+    *out = hr_memory_zeros(1, sizeof **out);
     return *out ? HR_OK : hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
 }
 
@@ -194,7 +195,7 @@ hr_status hr_strips_insert(hr_reference *reference, hr_memo_key key, int count, 
     hr_strips *strips = reference->strips;
     size_t kept = lanes->form == HR_FORM_VARYING ? (size_t)count : 1;
     size_t bytes = sizeof(strip) + kept * (3 * sizeof(double) + (lanes->faulty ? sizeof(int32_t) : 0));
-    strip *made = malloc(bytes);
+    strip *made = hr_memory_take(bytes);
     if (!made) return hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
     strip **bucket = bucket_of(strips, key);
     *made = (strip){.key = key,

@@ -9,6 +9,7 @@
  * the domain is walked.
  */
 #include "base/dtype.h"
+#include "base/memory.h"
 #include "base/text.h"
 #include "reference/interpreter.h"
 #include "reference/interpreter_values.h"
@@ -225,7 +226,7 @@ static hr_status chain(hr_reference *reference, const hr_rule *rule, hr_scatter 
 }
 
 static hr_status build(hr_reference *reference, const hr_rule *rule, hr_scatter *scatter) {
-    scatter->rest = calloc((size_t)rule->statement->domain_count + 1, sizeof *scatter->rest);
+    scatter->rest = hr_memory_zeros((size_t)rule->statement->domain_count + 1, sizeof *scatter->rest);
     if (!scatter->rest) return hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
     split_domain(reference, rule, scatter);
     scatter->chained = scatter->points <= CHAINED_MOST;
@@ -234,9 +235,9 @@ static hr_status build(hr_reference *reference, const hr_rule *rule, hr_scatter 
     while (scatter->buckets < scatter->points && scatter->buckets < (int64_t)1 << 40)
         scatter->buckets *= 2;
     size_t points = (size_t)scatter->points;
-    scatter->keys = calloc(points + 1, sizeof *scatter->keys);
-    scatter->next = calloc(points + 1, sizeof *scatter->next);
-    scatter->heads = malloc((size_t)scatter->buckets * sizeof *scatter->heads);
+    scatter->keys = hr_memory_zeros(points + 1, sizeof *scatter->keys);
+    scatter->next = hr_memory_zeros(points + 1, sizeof *scatter->next);
+    scatter->heads = hr_memory_take((size_t)scatter->buckets * sizeof *scatter->heads);
     if (!scatter->keys || !scatter->next || !scatter->heads)
         return hr_fail(HR_OUT_OF_MEMORY, "not enough memory to find what the %lld points of line %d write",
                        (long long)scatter->points, rule->statement->place.line);
@@ -246,7 +247,7 @@ static hr_status build(hr_reference *reference, const hr_rule *rule, hr_scatter 
 
 static hr_status scatter_of(hr_reference *reference, hr_rule *rule) {
     if (rule->scatter) return HR_OK;
-    hr_scatter *scatter = calloc(1, sizeof *scatter);
+    hr_scatter *scatter = hr_memory_zeros(1, sizeof *scatter);
     if (!scatter) return hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
     hr_status status = build(reference, rule, scatter);
     if (status == HR_OK)
@@ -413,9 +414,9 @@ static void expected_chain(hr_scatter *scatter, int place) {
 static hr_status expected_grow(hr_scatter *scatter) {
     if (scatter->expected_count < scatter->expected_capacity) return HR_OK;
     const int capacity = scatter->expected_capacity ? 2 * scatter->expected_capacity : 256;
-    expected *larger = realloc(scatter->expected, (size_t)capacity * sizeof *larger);
+    expected *larger = hr_memory_resize(scatter->expected, (size_t)capacity * sizeof *larger);
     if (larger) scatter->expected = larger;
-    int *heads = realloc(scatter->expected_heads, (size_t)capacity * sizeof *heads);
+    int *heads = hr_memory_resize(scatter->expected_heads, (size_t)capacity * sizeof *heads);
     if (heads) scatter->expected_heads = heads;
     if (!larger || !heads) return hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
     scatter->expected_capacity = capacity;
@@ -471,9 +472,9 @@ static hr_status expected_walk(hr_reference *reference, hr_rule *rule, int64_t *
 
 static hr_status expected_sum(hr_reference *reference, hr_rule *rule) {
     hr_scatter *scatter = rule->scatter;
-    hr_known *olds = calloc((size_t)scatter->expected_count + 1, sizeof *olds);
-    int64_t *keys = malloc((size_t)reference->width * sizeof *keys);
-    char *met = malloc((size_t)scatter->expected_count + 1);
+    hr_known *olds = hr_memory_zeros((size_t)scatter->expected_count + 1, sizeof *olds);
+    int64_t *keys = hr_memory_take((size_t)reference->width * sizeof *keys);
+    char *met = hr_memory_take((size_t)scatter->expected_count + 1);
     hr_status status =
         olds && keys && met ? HR_OK : hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
     for (int e = 0; e < scatter->expected_count && status == HR_OK; ++e) {

@@ -7,6 +7,7 @@
  * linearly, and that of different ones as the root of squares: bins by the value's bits tell them apart.
  */
 #include "reference/interpreter.h"
+#include "base/memory.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -47,7 +48,7 @@ hr_status hr_sum_begin(hr_sum **out, hr_dtype type, hr_sum_order order, int64_t 
     while (bins < BINS_MAX && (int64_t)bins < total)
         bins *= 2;
     if (!*out) {
-        *out = malloc(sizeof **out + bins * sizeof *(*out)->bins);
+        *out = hr_memory_take(sizeof **out + bins * sizeof *(*out)->bins);
         if (!*out) return hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
         (*out)->bin_count = bins;
     }

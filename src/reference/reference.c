@@ -4,6 +4,7 @@
  * (HR_DEFERRED), met by itself from the top, remembered, and the question asked again.
  */
 #include "base/dtype.h"
+#include "base/memory.h"
 #include "reference/interpreter.h"
 
 #include <math.h>
@@ -113,7 +114,7 @@ static hr_status create(hr_reference *reference, const int64_t *extents, const h
 
 hr_status hr_reference_create(const hr_function *function, const int64_t *extents, const hr_operand *operands,
                               hr_reference **out) {
-    hr_reference *reference = calloc(1, sizeof *reference);
+    hr_reference *reference = hr_memory_zeros(1, sizeof *reference);
     if (!reference) return hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
     reference->function = function;
     hr_status status = create(reference, extents, operands);

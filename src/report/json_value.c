@@ -1,5 +1,6 @@
 /* Values of JSON as the reports write them. In: C values. Out: jansson's. */
 #include "report/json_value.h"
+#include "base/memory.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,22 +17,29 @@ json_t *hr_value_real(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
+void hr_value_set(json_t *object, const char *key, json_t *value) {
+    if (json_object_set_new(object, key, value) != 0) hr_memory_note_want();
+}
+
+void hr_value_append(json_t *array, json_t *value) {
+    if (json_array_append_new(array, value) != 0) hr_memory_note_want();
+}
+
 void hr_value_set_text(json_t *object, const char *key, const char *text) {
-    json_object_set_new(object, key, hr_value_text(text));
+    hr_value_set(object, key, hr_value_text(text));
 }
 
 void hr_value_set_real(json_t *object, const char *key, double value) {
-    json_object_set_new(object, key, hr_value_real(value));
+    hr_value_set(object, key, hr_value_real(value));
 }
 
 void hr_value_set_whole(json_t *object, const char *key, int64_t value) {
-    json_object_set_new(object, key, json_integer(value));
+    hr_value_set(object, key, json_integer(value));
 }
 
-/* Ends the object: its text through `out`. jansson gives NULL where memory ran out. */
-hr_status hr_value_give(json_t *object, char **out) {
+hr_status hr_value_give(json_t *object, long before, char **out) {
     char *dump =
-        object ? json_dumps(object, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
+        object && hr_memory_wants() == before ? json_dumps(object, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
     json_decref(object);
     hr_text text = {0};
     if (!dump) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while building JSON");

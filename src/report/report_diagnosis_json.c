@@ -1,5 +1,6 @@
 /* A diagnosis for programs: one JSON object; its keys are a contract (docs/man/headroom-diagnose.1). */
 #include "base/handle.h"
+#include "base/memory.h"
 #include "diagnose/diagnose.h"
 #include "report/json_value.h"
 #include "report/report_memory.h"
@@ -18,7 +19,7 @@ static double place_of(const hr_diagnosis *diagnosis, int64_t time) {
 }
 
 static void set_known(json_t *object, const char *key, double value, bool known) {
-    json_object_set_new(object, key, known ? hr_value_real(value) : json_null());
+    hr_value_set(object, key, known ? hr_value_real(value) : json_null());
 }
 
 /* Of steps of two lengths; null for others. */
@@ -42,8 +43,8 @@ static json_t *step_value(const hr_steps *steps) {
     hr_value_set_real(seconds, "median", steps->median);
     hr_value_set_real(seconds, "min", steps->min);
     hr_value_set_real(seconds, "max", steps->max);
-    json_object_set_new(step, "seconds", seconds);
-    json_object_set_new(step, "modes", modes_value(steps));
+    hr_value_set(step, "seconds", seconds);
+    hr_value_set(step, "modes", modes_value(steps));
     return step;
 }
 
@@ -99,14 +100,14 @@ static json_t *lane_value(const hr_diagnosis *diagnosis, const hr_lane *lane) {
     hr_value_set_whole(object, "world", known ? trace->ranks.items[lane->rank].world : 0);
     hr_value_set_text(object, "path", known ? trace->ranks.items[lane->rank].path : "");
     hr_value_set_whole(object, "device", lane->device);
-    json_object_set_new(object, "step", step_value(&lane->steps));
+    hr_value_set(object, "step", step_value(&lane->steps));
     hr_value_set_real(object, "busy", lane->busy);
     hr_value_set_real(object, "communication", lane->communication);
     hr_value_set_real(object, "hidden_communication", lane->hidden_communication);
-    json_object_set_new(object, "accounted", kinds_value(lane->accounted));
-    json_object_set_new(object, "coverage", coverage_value(lane));
-    json_object_set_new(object, "integrity", integrity_value(&lane->integrity));
-    json_object_set_new(object, "sampled", sampled_value(&lane->sampled));
+    hr_value_set(object, "accounted", kinds_value(lane->accounted));
+    hr_value_set(object, "coverage", coverage_value(lane));
+    hr_value_set(object, "integrity", integrity_value(&lane->integrity));
+    hr_value_set(object, "sampled", sampled_value(&lane->sampled));
     return object;
 }
 
@@ -148,7 +149,7 @@ static json_t *kernel_value(const hr_diagnosis *diagnosis, const hr_kernel_summa
     hr_value_set_real(duration, "min", kernel->shortest);
     hr_value_set_real(duration, "median", kernel->median);
     hr_value_set_real(duration, "max", kernel->longest);
-    json_object_set_new(object, "duration", duration);
+    hr_value_set(object, "duration", duration);
     set_known(object, "occupancy", kernel->occupancy, kernel->occupancy >= 0);
     set_known(object, "achieved_occupancy", kernel->achieved, kernel->achieved >= 0);
     hr_value_set_text(object, "limited_by", hr_limiter_name(kernel->limiter));
@@ -157,14 +158,14 @@ static json_t *kernel_value(const hr_diagnosis *diagnosis, const hr_kernel_summa
     hr_value_set_whole(object, "shared", kernel->shared);
     hr_value_set_whole(object, "block", kernel->block);
     hr_value_set_whole(object, "grid", kernel->grid);
-    json_object_set_new(object, "tensor_cores",
+    hr_value_set(object, "tensor_cores",
                         kernel->unit == HR_UNIT_UNKNOWN ? json_null()
                                                         : json_boolean(kernel->unit == HR_UNIT_TENSOR));
     hr_value_set_text(object, "bound", hr_bound_name(kernel->bound));
     set_known(object, "roof_fraction", kernel->roof_fraction, kernel->roof_fraction > 0);
     set_known(object, "bytes", kernel->bytes, kernel->bytes > 0);
     set_known(object, "flops", kernel->flops, kernel->flops > 0);
-    json_object_set_new(object, "counters", counters_value(kernel));
+    hr_value_set(object, "counters", counters_value(kernel));
     return object;
 }
 
@@ -180,7 +181,7 @@ static json_t *path_value(const hr_diagnosis *diagnosis) {
         hr_value_set_text(object, "name",
                           piece->event < 0 ? ""
                                            : hr_trace_string(trace, trace->events.items[piece->event].name));
-        json_array_append_new(list, object);
+        hr_value_append(list, object);
     }
     return list;
 }
@@ -204,16 +205,16 @@ static json_t *finding_value(const hr_diagnosis *diagnosis, const hr_finding *fi
     hr_value_set_text(object, "id", finding->id);
     hr_value_set_text(object, "title", finding->title);
     hr_value_set_real(object, "gain", finding->gain);
-    json_object_set_new(object, "gain_is_bound", json_boolean(finding->is_bound));
+    hr_value_set(object, "gain_is_bound", json_boolean(finding->is_bound));
     hr_value_set_real(object, "marginal_gain", finding->marginal);
     hr_value_set_real(object, "seconds_saved", finding->seconds_saved);
     hr_value_set_real(object, "confidence", finding->confidence);
     for (int i = 0; i < finding->evidence_count; i++)
-        json_array_append_new(evidence, evidence_value(diagnosis, &finding->evidence[i]));
-    json_object_set_new(object, "evidence", evidence);
+        hr_value_append(evidence, evidence_value(diagnosis, &finding->evidence[i]));
+    hr_value_set(object, "evidence", evidence);
     hr_value_set_text(remedy, "text", finding->remedy);
     hr_value_set_text(remedy, "code", finding->code);
-    json_object_set_new(object, "remedy", remedy);
+    hr_value_set(object, "remedy", remedy);
     hr_value_set_text(object, "effort", finding->effort);
     hr_value_set_text(object, "assumes", finding->caveat);
     return object;
@@ -242,9 +243,9 @@ static json_t *diagnosis_value(const hr_diagnosis *diagnosis);
 static void set_comparison(json_t *object, const hr_diagnosis *diagnosis) {
     json_t *changes = json_array();
     for (int i = 0; i < diagnosis->change_count && i < LAUNCHES_SHOWN; i++)
-        json_array_append_new(changes, change_value(&diagnosis->changes[i]));
-    json_object_set_new(object, "changes", changes);
-    json_object_set_new(object, "after", diagnosis_value(diagnosis->after));
+        hr_value_append(changes, change_value(&diagnosis->changes[i]));
+    hr_value_set(object, "changes", changes);
+    hr_value_set(object, "after", diagnosis_value(diagnosis->after));
 }
 
 static json_t *diagnosis_value(const hr_diagnosis *diagnosis) {
@@ -255,46 +256,46 @@ static json_t *diagnosis_value(const hr_diagnosis *diagnosis) {
     hr_value_set_text(object, "source", trace->ranks.items[lane->rank].source);
     hr_value_set_text(object, "device", lane->name);
     hr_value_set_text(object, "verdict", diagnosis->verdict);
-    json_object_set_new(object, "caution",
+    hr_value_set(object, "caution",
                         diagnosis->caution ? hr_value_text(diagnosis->caution) : json_null());
-    json_object_set_new(object, "apart", diagnosis->apart ? hr_value_text(diagnosis->apart) : json_null());
+    hr_value_set(object, "apart", diagnosis->apart ? hr_value_text(diagnosis->apart) : json_null());
     for (int i = 0; i < diagnosis->lane_count; i++)
-        json_array_append_new(ranks, lane_value(diagnosis, &diagnosis->lanes[i]));
-    json_object_set_new(object, "ranks", ranks);
-    json_object_set_new(object, "step", step_value(&lane->steps));
-    json_object_set_new(object, "replayed_steps",
+        hr_value_append(ranks, lane_value(diagnosis, &diagnosis->lanes[i]));
+    hr_value_set(object, "ranks", ranks);
+    hr_value_set(object, "step", step_value(&lane->steps));
+    hr_value_set(object, "replayed_steps",
                         diagnosis->replayed_steps ? json_integer(diagnosis->replayed_steps) : json_null());
-    json_object_set_new(object, "accounted", kinds_value(lane->accounted));
-    json_object_set_new(object, "coverage", coverage_value(lane));
-    json_object_set_new(object, "integrity", integrity_value(&lane->integrity));
+    hr_value_set(object, "accounted", kinds_value(lane->accounted));
+    hr_value_set(object, "coverage", coverage_value(lane));
+    hr_value_set(object, "integrity", integrity_value(&lane->integrity));
     hr_value_set_real(object, "busy", lane->busy);
-    json_object_set_new(object, "sampled", sampled_value(&lane->sampled));
+    hr_value_set(object, "sampled", sampled_value(&lane->sampled));
     for (int i = 0; i < diagnosis->finding_count; i++)
-        json_array_append_new(findings, finding_value(diagnosis, &diagnosis->findings[i]));
-    json_object_set_new(object, "findings", findings);
-    json_object_set_new(object, "memory", hr_memory_value(diagnosis));
+        hr_value_append(findings, finding_value(diagnosis, &diagnosis->findings[i]));
+    hr_value_set(object, "findings", findings);
+    hr_value_set(object, "memory", hr_memory_value(diagnosis));
     hr_value_set_real(object, "combined_gain", diagnosis->combined_gain);
     hr_value_set_real(object, "replay_error", diagnosis->replay_error);
     for (int i = 0; i < diagnosis->kernel_count && i < LAUNCHES_SHOWN; i++)
-        json_array_append_new(kernels, kernel_value(diagnosis, &diagnosis->kernels[i]));
-    json_object_set_new(object, "kernels", kernels);
-    json_object_set_new(object, "critical_path", path_value(diagnosis));
-    json_object_set_new(object, "critical_path_seconds", kinds_value(diagnosis->path_seconds));
-    json_object_set_new(object, "critical_path_idle", kinds_value(diagnosis->path_idle));
+        hr_value_append(kernels, kernel_value(diagnosis, &diagnosis->kernels[i]));
+    hr_value_set(object, "kernels", kernels);
+    hr_value_set(object, "critical_path", path_value(diagnosis));
+    hr_value_set(object, "critical_path_seconds", kinds_value(diagnosis->path_seconds));
+    hr_value_set(object, "critical_path_idle", kinds_value(diagnosis->path_idle));
     hr_value_set_text(roof, "source", diagnosis->ceiling.source);
     hr_value_set_real(roof, "memory", diagnosis->ceiling.memory);
     hr_value_set_real(roof, "vector_f32", diagnosis->ceiling.vector_f32);
     hr_value_set_real(roof, "tensor_tf32", diagnosis->ceiling.tensor_tf32);
     hr_value_set_real(roof, "tensor_half", diagnosis->ceiling.tensor_half);
     hr_value_set_real(roof, "link", diagnosis->ceiling.link);
-    json_object_set_new(object, "roof", roof);
+    hr_value_set(object, "roof", roof);
     for (int i = 0; i < diagnosis->missing_count; i++)
-        json_array_append_new(missing, hr_value_text(diagnosis->missing[i]));
-    json_object_set_new(object, "missing", missing);
+        hr_value_append(missing, hr_value_text(diagnosis->missing[i]));
+    hr_value_set(object, "missing", missing);
     for (int i = 0; i < diagnosis->note_count; i++)
-        json_array_append_new(notes, hr_value_text(diagnosis->notes[i]));
-    json_object_set_new(object, "notes", notes);
-    json_object_set_new(object, "skipped", skipped_value(trace));
+        hr_value_append(notes, hr_value_text(diagnosis->notes[i]));
+    hr_value_set(object, "notes", notes);
+    hr_value_set(object, "skipped", skipped_value(trace));
     if (diagnosis->after) set_comparison(object, diagnosis);
     return object;
 }
@@ -302,5 +303,6 @@ static json_t *diagnosis_value(const hr_diagnosis *diagnosis) {
 hr_status hr_report_diagnosis_json(const hr_diagnosis *diagnosis, char **out) {
     HR_TRY(hr_handle_check(diagnosis, HR_HANDLE_DIAGNOSIS, __func__));
     HR_TRY(hr_pointer_check(out, "place for the result", __func__));
-    return hr_value_give(diagnosis_value(diagnosis), out);
+    const long before = hr_memory_wants();
+    return hr_value_give(diagnosis_value(diagnosis), before, out);
 }

@@ -4,6 +4,7 @@
  * (infinite, not a number) becomes null; bytes that are no UTF-8 are replaced.
  */
 #include "base/handle.h"
+#include "base/memory.h"
 #include "report/json_value.h"
 
 #include <math.h>
@@ -24,7 +25,7 @@ static json_t *names_value(const char *names) {
     json_t *list = json_array();
     for (names += strspn(names, ", "); *names; names += strspn(names, ", ")) {
         size_t length = strcspn(names, ", ");
-        json_array_append_new(list, json_stringn(names, length));
+        hr_value_append(list, json_stringn(names, length));
         names += length;
     }
     return list;
@@ -38,15 +39,15 @@ static json_t *plan_value(const hr_run_result *run) {
         hr_value_set_text(object, "shape", stage->shape);
         hr_value_set_text(object, "name", stage->name);
         hr_value_set_text(object, "why", stage->why);
-        json_object_set_new(object, "materialised",
+        hr_value_set(object, "materialised",
                             names_value(stage->materialised ? stage->materialised : ""));
         hr_value_set_real(object, "bytes", stage->bytes);
         hr_value_set_real(object, "flops", stage->flops);
         hr_value_set_real(object, "floor_seconds", run->floor.bound ? stage->floor_seconds : NAN);
-        json_array_append_new(stages, object);
+        hr_value_append(stages, object);
     }
     hr_value_set_text(plan, "summary", run->plan_summary);
-    json_object_set_new(plan, "stages", stages);
+    hr_value_set(plan, "stages", stages);
     return plan;
 }
 
@@ -63,8 +64,8 @@ static json_t *timing_value(const hr_timing *timing) {
 static json_t *seconds_value(const hr_run_result *run) {
     json_t *seconds = timing_value(&run->seconds), *samples = json_array();
     for (int i = 0; run->samples && i < run->seconds.runs; i++)
-        json_array_append_new(samples, hr_value_real(run->samples[i]));
-    json_object_set_new(seconds, "samples", samples);
+        hr_value_append(samples, hr_value_real(run->samples[i]));
+    hr_value_set(seconds, "samples", samples);
     return seconds;
 }
 
@@ -82,8 +83,8 @@ static json_t *variants_value(const hr_run_result *run) {
         json_t *variant = json_object();
         hr_value_set_text(variant, "label", run->variants[i].label);
         hr_value_set_real(variant, "seconds", run->variants[i].seconds);
-        json_object_set_new(variant, "chosen", json_boolean(run->variants[i].chosen));
-        json_array_append_new(variants, variant);
+        hr_value_set(variant, "chosen", json_boolean(run->variants[i].chosen));
+        hr_value_append(variants, variant);
     }
     return variants;
 }
@@ -94,7 +95,7 @@ static json_t *verified_value(const hr_run_result *run) {
     hr_value_set_whole(verified, "points", run->verified.points);
     hr_value_set_real(verified, "max_error", run->verified.max_error);
     hr_value_set_real(verified, "tolerance", run->verified.tolerance);
-    json_object_set_new(verified, "ok", json_boolean(run->verified.ok));
+    hr_value_set(verified, "ok", json_boolean(run->verified.ok));
     hr_value_set_whole(verified, "compared", run->verified.compared);
     hr_value_set_real(verified, "relative_error", run->verified.relative_error);
     hr_value_set_text(verified, "warning", run->verified.warning);
@@ -122,7 +123,7 @@ static void set_baseline(json_t *object, const hr_run_result *run) {
     }
     hr_value_set_real(value, "floor_seconds", baseline->floor);
     hr_value_set_real(value, "roof_fraction", baseline->roof_fraction);
-    json_object_set_new(object, "beside", value);
+    hr_value_set(object, "beside", value);
 }
 
 static json_t *flops_value(const hr_floor *floor) {
@@ -146,7 +147,7 @@ static json_t *tune_value(const hr_run_result *run) {
     json_t *tune = json_object();
     hr_value_set_whole(tune, "tried", run->tune.tried);
     hr_value_set_real(tune, "seconds", run->tune.seconds);
-    json_object_set_new(tune, "cached", json_boolean(run->tune.cached));
+    hr_value_set(tune, "cached", json_boolean(run->tune.cached));
     return tune;
 }
 
@@ -159,28 +160,28 @@ static json_t *kernel_value(const hr_run_result *run) {
         hr_value_set_text(dtypes, run->dtype_names[i], hr_dtype_name(run->dtypes[i]));
     hr_value_set_text(object, "kernel", run->kernel);
     hr_value_set_text(object, "file", run->file);
-    json_object_set_new(object, "device", device_value(run->device_kind, run->device_name));
-    json_object_set_new(object, "dtypes", dtypes);
-    json_object_set_new(object, "extents", extents);
-    json_object_set_new(object, "plan", plan_value(run));
+    hr_value_set(object, "device", device_value(run->device_kind, run->device_name));
+    hr_value_set(object, "dtypes", dtypes);
+    hr_value_set(object, "extents", extents);
+    hr_value_set(object, "plan", plan_value(run));
     return object;
 }
 
 /* The object of `headroom run --json`; its keys are a contract. */
 static json_t *run_value(const hr_run_result *run) {
     json_t *object = kernel_value(run);
-    json_object_set_new(object, "seconds", seconds_value(run));
+    hr_value_set(object, "seconds", seconds_value(run));
     hr_value_set_real(object, "bytes", run->floor.bytes);
-    json_object_set_new(object, "flops", flops_value(&run->floor));
-    json_object_set_new(object, "floor", floor_value(&run->floor));
+    hr_value_set(object, "flops", flops_value(&run->floor));
+    hr_value_set(object, "floor", floor_value(&run->floor));
     hr_value_set_real(object, "headroom", run->headroom);
     hr_value_set_real(object, "roof_fraction", run->roof_fraction);
-    json_object_set_new(object, "verified", verified_value(run));
-    json_object_set_new(object, "tune", tune_value(run));
+    hr_value_set(object, "verified", verified_value(run));
+    hr_value_set(object, "tune", tune_value(run));
     hr_value_set_text(object, "version", hr_version());
     hr_value_set_whole(object, "threads", run->threads);
-    json_object_set_new(object, "variants", variants_value(run));
-    json_object_set_new(object, "unfused", unfused_value(run));
+    hr_value_set(object, "variants", variants_value(run));
+    hr_value_set(object, "unfused", unfused_value(run));
     hr_value_set_real(object, "busy", run->busy);
     set_baseline(object, run);
     return object;
@@ -194,7 +195,7 @@ static json_t *roof_value(const hr_roof *roof) {
         json_t *group = json_object_get(object, rows[i].group);
         if (!group) {
             group = json_object();
-            json_object_set_new(object, rows[i].group, group);
+            hr_value_set(object, rows[i].group, group);
         }
         hr_value_set_real(group, rows[i].name, rows[i].value);
     }
@@ -216,28 +217,31 @@ static json_t *roof_value(const hr_roof *roof) {
 hr_status hr_report_run_json(const hr_run_result *run, char **out) {
     HR_TRY(hr_pointer_check(run, "result", __func__));
     HR_TRY(hr_pointer_check(out, "place for the result", __func__));
-    return hr_value_give(run_value(run), out);
+    const long before = hr_memory_wants();
+    return hr_value_give(run_value(run), before, out);
 }
 
 hr_status hr_report_explain_json(const hr_run_result *run, char **out) {
     HR_TRY(hr_pointer_check(run, "result", __func__));
     HR_TRY(hr_pointer_check(out, "place for the result", __func__));
+    const long before = hr_memory_wants();
     json_t *object = kernel_value(run);
     hr_value_set_real(object, "bytes", run->floor.bytes);
-    json_object_set_new(object, "flops", flops_value(&run->floor));
-    json_object_set_new(object, "floor", floor_value(&run->floor));
+    hr_value_set(object, "flops", flops_value(&run->floor));
+    hr_value_set(object, "floor", floor_value(&run->floor));
     hr_value_set_text(object, "version", hr_version());
-    return hr_value_give(object, out);
+    return hr_value_give(object, before, out);
 }
 
 hr_status hr_report_roof_json(const hr_device *device, const hr_roof *roof, char **out) {
     HR_TRY(hr_handle_check(device, HR_HANDLE_DEVICE, __func__));
     HR_TRY(hr_pointer_check(roof, "roof", __func__));
     HR_TRY(hr_pointer_check(out, "place for the result", __func__));
+    const long before = hr_memory_wants();
     json_t *object = json_object();
-    json_object_set_new(object, "device", device_value(hr_device_kind(device), hr_device_name(device)));
-    json_object_set_new(object, "roof", roof_value(roof));
-    return hr_value_give(object, out);
+    hr_value_set(object, "device", device_value(hr_device_kind(device), hr_device_name(device)));
+    hr_value_set(object, "roof", roof_value(roof));
+    return hr_value_give(object, before, out);
 }
 
 /* ---- bench ---- */
@@ -269,7 +273,7 @@ static json_t *bench_row_value(const hr_bench_row *row, const hr_roof *roof) {
         hr_value_set_whole(passes, "count", row->passes);
         hr_value_set_real(passes, "least", row->now_least > 0 ? row->now_least : NAN);
         hr_value_set_real(passes, "most", row->now_most > 0 ? row->now_most : NAN);
-        json_object_set_new(object, "passes", passes);
+        hr_value_set(object, "passes", passes);
     }
     return object;
 }
@@ -277,18 +281,19 @@ static json_t *bench_row_value(const hr_bench_row *row, const hr_roof *roof) {
 hr_status hr_report_bench_json(const hr_bench *bench, char **out) {
     HR_TRY(hr_pointer_check(bench, "bench", __func__));
     HR_TRY(hr_pointer_check(out, "place for the result", __func__));
+    const long before = hr_memory_wants();
     json_t *object = json_object(), *rows = json_array();
     char date[32];
     format_date(bench->started_at, date);
     hr_value_set_text(object, "version", hr_version());
     hr_value_set_text(object, "command", bench->command);
     hr_value_set_text(object, "date", date);
-    json_object_set_new(object, "device", device_value(bench->device_kind, bench->device_name));
-    json_object_set_new(object, "roof", roof_value(&bench->roof));
+    hr_value_set(object, "device", device_value(bench->device_kind, bench->device_name));
+    hr_value_set(object, "roof", roof_value(&bench->roof));
     for (int i = 0; i < bench->row_count; i++)
-        json_array_append_new(rows, bench_row_value(&bench->rows[i], &bench->roof));
-    json_object_set_new(object, "kernels", rows);
-    return hr_value_give(object, out);
+        hr_value_append(rows, bench_row_value(&bench->rows[i], &bench->roof));
+    hr_value_set(object, "kernels", rows);
+    return hr_value_give(object, before, out);
 }
 
 /* One field of CSV, quoted where it must be. */

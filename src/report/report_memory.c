@@ -1,5 +1,6 @@
 /* What the device's memory held. In: a diagnosis. Out: lines, a section of a page, JSON. */
 #include "report/report_memory.h"
+#include "report/json_value.h"
 
 #include <math.h>
 #include <string.h>
@@ -149,7 +150,7 @@ static json_t *categories_value(const int64_t *bytes) {
     json_t *object = json_object();
     for (int i = 0; i < HR_MEMORY_USE_COUNT; i++)
         if (bytes[i])
-            json_object_set_new(object, hr_memory_use_name((hr_memory_category)i), json_integer(bytes[i]));
+            hr_value_set(object, hr_memory_use_name((hr_memory_category)i), json_integer(bytes[i]));
     return object;
 }
 
@@ -159,23 +160,23 @@ json_t *hr_memory_value(const hr_diagnosis *diagnosis) {
     json_t *object = json_object(), *curve = json_array();
     for (int i = 0; i < memory->point_count; i++) {
         json_t *point = json_object();
-        json_object_set_new(point, "at", json_real((double)memory->points[i].time * 1e-9));
-        json_object_set_new(point, "bytes", categories_value(memory->points[i].bytes));
-        json_array_append_new(curve, point);
+        hr_value_set(point, "at", json_real((double)memory->points[i].time * 1e-9));
+        hr_value_set(point, "bytes", categories_value(memory->points[i].bytes));
+        hr_value_append(curve, point);
     }
-    json_object_set_new(object, "source", json_string(memory->of_driver ? "driver" : "caching allocator"));
-    json_object_set_new(object, "allocations", json_integer(memory->allocations));
-    json_object_set_new(object, "peak", json_integer(memory->peak));
-    json_object_set_new(object, "peak_at", json_real((double)memory->peak_time * 1e-9));
-    json_object_set_new(object, "at_peak", categories_value(memory->at_peak));
-    json_object_set_new(object, "capacity",
+    hr_value_set(object, "source", json_string(memory->of_driver ? "driver" : "caching allocator"));
+    hr_value_set(object, "allocations", json_integer(memory->allocations));
+    hr_value_set(object, "peak", json_integer(memory->peak));
+    hr_value_set(object, "peak_at", json_real((double)memory->peak_time * 1e-9));
+    hr_value_set(object, "at_peak", categories_value(memory->at_peak));
+    hr_value_set(object, "capacity",
                         memory->capacity > 0 ? json_integer((json_int_t)memory->capacity) : json_null());
-    json_object_set_new(object, "reserved",
+    hr_value_set(object, "reserved",
                         memory->reserved > 0 ? json_integer(memory->reserved) : json_null());
-    json_object_set_new(object, "reserved_idle",
+    hr_value_set(object, "reserved_idle",
                         memory->reserved > 0 ? json_integer(memory->idle_reserved) : json_null());
-    json_object_set_new(object, "batch_factor",
+    hr_value_set(object, "batch_factor",
                         memory->batch_factor > 0 ? json_real(memory->batch_factor) : json_null());
-    json_object_set_new(object, "curve", curve);
+    hr_value_set(object, "curve", curve);
     return object;
 }

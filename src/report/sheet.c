@@ -15,6 +15,7 @@ static const char *const ink_codes[] = {"",         "\033[1m",  "\033[2m", "\033
 hr_sheet hr_sheet_begin(const hr_report_style *style) {
     hr_sheet paper = {.style = {.size = sizeof paper.style}};
     if (style) memcpy(&paper.style, style, style->size < sizeof *style ? style->size : sizeof *style);
+    hr_text_append(&paper.text, "", 0); /* from here on, nothing that fails goes unseen */
     if (paper.style.width > 0)
         paper.wrap = paper.style.width;
     else

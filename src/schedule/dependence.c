@@ -1,5 +1,6 @@
 /* See dependence.h. */
 #include "schedule/dependence.h"
+#include "base/memory.h"
 
 #include "ir/graph.h"
 
@@ -8,7 +9,7 @@
 
 hr_status hr_dependence_begin(const hr_plan *plan, const hr_stage *stage, hr_dependence *out) {
     size_t ids = (size_t)plan->normal->expr_count + 1;
-    signed char *known = malloc(ids * 2);
+    signed char *known = hr_memory_take(ids * 2);
     if (!known) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     memset(known, -1, ids * 2);
     *out = (hr_dependence){plan, stage, known, known + ids};

@@ -1,5 +1,6 @@
 /* Whether a stage's lanes can be vectors of 32-bit values. In: a stage. Out: its schedule's lanes. */
 #include "schedule/dependence.h"
+#include "base/memory.h"
 #include "schedule/schedule_passes.h"
 
 #include "base/dtype.h"
@@ -111,7 +112,7 @@ static bool step_is_lanes(const lane_check *c, const hr_step *step, bool *visite
 hr_status hr_schedule_lanes(const int64_t *extents, bool gathers, const hr_plan *plan, hr_stage *stage) {
     lane_check c = {.plan = plan, .stage = stage, .extents = extents, .gathers = gathers};
     const struct hr_assumption *before = plan->graph->assumptions;
-    bool *visited = calloc((size_t)plan->normal->expr_count + 1, sizeof *visited);
+    bool *visited = hr_memory_zeros((size_t)plan->normal->expr_count + 1, sizeof *visited);
     if (!visited) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     hr_status status = hr_dependence_begin(plan, stage, &c.depends);
     if (status == HR_OK) {

@@ -1,5 +1,6 @@
 /* See stash.h. */
 #include "schedule/stash.h"
+#include "base/memory.h"
 #include "schedule/schedule.h"
 
 #include "ir/graph.h"
@@ -31,7 +32,7 @@ hr_status hr_stash_begin(hr_plan *plan, hr_stage *stage, const int64_t *extents,
         out->row *= size;
     }
     size_t ids = (size_t)plan->normal->expr_count + 1;
-    int *passes = calloc(ids * 2, sizeof *passes);
+    int *passes = hr_memory_zeros(ids * 2, sizeof *passes);
     if (!passes) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     hr_status status = hr_dependence_begin(plan, stage, &out->depends);
     if (status != HR_OK) {

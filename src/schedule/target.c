@@ -1,4 +1,5 @@
 /* Plans for a target. In: a function and a device's limits. Out: a plan with schedules. */
+#include "base/memory.h"
 #include "schedule/target.h"
 
 #include "plan/passes.h"
@@ -27,6 +28,7 @@ static void schedules_begin(hr_plan *plan, const hr_knobs *given) {
 hr_status hr_schedule_create(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
                              const hr_device_limits *limits, const hr_schedule_options *options,
                              hr_plan **out) {
+    const long before = hr_memory_wants();
     const hr_target *target = hr_target_of(limits);
     const hr_schedule_options none = {0}, *given = options ? options : &none;
     const hr_facts facts = target->facts(limits);
@@ -39,6 +41,8 @@ hr_status hr_schedule_create(const hr_function *function, const int64_t *extents
     hr_status status = target->schedule(extents, unfused, plan);
     if (status == HR_OK) status = hr_schedule_check(plan);
     if (status == HR_OK) status = hr_pass_check(plan);
+    const hr_status memory = hr_memory_status(before, "planning a kernel");
+    if (memory != HR_OK) status = memory; /* what else is said may follow from it */
     if (status != HR_OK) {
         hr_plan_destroy(plan);
         return status;

@@ -7,6 +7,7 @@
  */
 
 #include "emit/c/emit_c_section.h"
+#include "base/memory.h"
 #include "emit/describe.h"
 #include "schedule/target.h"
 
@@ -176,7 +177,7 @@ static const char *add_line(names *n, const char *line) {
 }
 
 static hr_status names_of(const char *text, names *out) {
-    *out = (names){.words = malloc(NAMES_MOST * sizeof(word))};
+    *out = (names){.words = hr_memory_take(NAMES_MOST * sizeof(word))};
     if (!out->words) return hr_fail(HR_OUT_OF_MEMORY, "no memory for the names of a generated file");
     for (const char *line = text; *line;)
         line = add_line(out, line);

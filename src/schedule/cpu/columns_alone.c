@@ -7,6 +7,7 @@
  * all tasks, stores that, and goes on to the next.
  */
 #include "ir/graph.h"
+#include "base/memory.h"
 #include "schedule/cpu/passes_cpu.h"
 
 #include <stdlib.h>
@@ -41,7 +42,7 @@ hr_status hr_columns_stand_alone(const hr_plan *plan, const hr_stage *stage, boo
     *out = false;
     if (!hr_stage_is_vector(stage) || !stage->row_count || !stage->task_count) return HR_OK;
     if (!hr_stage_has_only(stage, HR_STEP_REDUCE_COLUMN)) return HR_OK;
-    part *parts = calloc((size_t)plan->normal->expr_count + 1, sizeof *parts);
+    part *parts = hr_memory_zeros((size_t)plan->normal->expr_count + 1, sizeof *parts);
     if (!parts) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     *out = true;
     for (int i = 0; i < stage->step_count && *out; i++) {

@@ -4,6 +4,7 @@
  * nothing can, the operand is evaluated element by element.
  */
 #include "ir/graph.h"
+#include "base/memory.h"
 #include "plan/whole_range.h"
 #include "schedule/cpu/passes_cpu.h"
 
@@ -105,8 +106,8 @@ static hr_status read_along(const hr_plan *plan, const int64_t *extents, const h
                             reading *out) {
     size_t ids = (size_t)plan->normal->expr_count + 1;
     lane_walk walk = {.plan = plan, .extents = extents, .lane = lane, .vector = true};
-    walk.varies = malloc(ids);
-    walk.seen = calloc(ids, sizeof *walk.seen);
+    walk.varies = hr_memory_take(ids);
+    walk.seen = hr_memory_zeros(ids, sizeof *walk.seen);
     if (!walk.varies || !walk.seen) {
         free(walk.varies);
         free(walk.seen);

@@ -6,6 +6,7 @@
  * in a cache, all of them go through that strip before the next one, and the array comes from memory once.
  */
 #include "base/dtype.h"
+#include "base/memory.h"
 #include "ir/graph.h"
 #include "schedule/cpu/passes_cpu.h"
 
@@ -199,7 +200,7 @@ static bool lies_along(const run *r, const hr_stage *head, const hr_step *step) 
 static hr_status keep_in_strips(run *r) {
     hr_plan *plan = r->plan;
     const hr_stage *head = &plan->stages[r->first];
-    bool *read = calloc((size_t)r->function->tensor_count + 1, sizeof *read);
+    bool *read = hr_memory_zeros((size_t)r->function->tensor_count + 1, sizeof *read);
     if (!read) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     mark_read_elsewhere(r, read);
     for (int k = r->first; k < r->first + r->count; k++)
@@ -237,8 +238,8 @@ hr_status hr_pass_join_strips(const int64_t *extents, hr_plan *plan) {
     run r = {.function = plan->normal, .plan = plan, .extents = extents};
     if (!plan->stage_count || hr_stage_knobs(plan->stages)->chunk || hr_stage_knobs(plan->stages)->join)
         return HR_OK;
-    r.visited = calloc((size_t)r.function->expr_count + 1, sizeof *r.visited);
-    r.read = calloc((size_t)r.function->tensor_count + 1, sizeof *r.read);
+    r.visited = hr_memory_zeros((size_t)r.function->expr_count + 1, sizeof *r.visited);
+    r.read = hr_memory_zeros((size_t)r.function->tensor_count + 1, sizeof *r.read);
     hr_status status = HR_OK;
     size_t tensors = (size_t)r.function->tensor_count + 1;
     plan->in_strips = hr_arena_alloc(plan->arena, tensors * sizeof *plan->in_strips);

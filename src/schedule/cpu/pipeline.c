@@ -1,6 +1,7 @@
 /* Software pipelining of a stage's passes over rows: pass p works on row r - p while pass 0 works on row r.
  * In: a stage with values and lanes. Out: whether it is pipelined, and how. */
 #include "schedule/cpu/passes_cpu.h"
+#include "base/memory.h"
 #include "schedule/dependence.h"
 
 #include "base/dtype.h"
@@ -137,7 +138,7 @@ static hr_status survey(chooser *s, const hr_stage *stage, flight *f, int64_t *b
     HR_TRY(
         hr_extent_value(s->function, s->function->indices[hr_stage_lane(stage)].extent, s->extents, &f->row));
     size_t ids = (size_t)s->function->expr_count + 1;
-    f->first = calloc(ids * 2, sizeof *f->first);
+    f->first = hr_memory_zeros(ids * 2, sizeof *f->first);
     if (!f->first) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     f->last = f->first + ids;
     for (int position = 0; position < hr_stage_main_passes(stage); position++)

@@ -7,6 +7,7 @@
  * expression.
  */
 #include "base/dtype.h"
+#include "base/memory.h"
 #include "ir/graph.h"
 #include "ir/visit.h"
 #include "plan/fold.h"
@@ -213,8 +214,8 @@ static hr_expr *segment_of(const rewriting *in, hr_expr *value) {
     rewriting w = *in;
     form unused;
     w.known = w.graph->function->expr_count;
-    w.memo = calloc((size_t)w.known + 1, sizeof(hr_expr *));
-    w.forms = calloc((size_t)w.known + 1, sizeof *w.forms);
+    w.memo = hr_memory_zeros((size_t)w.known + 1, sizeof(hr_expr *));
+    w.forms = hr_memory_zeros((size_t)w.known + 1, sizeof *w.forms);
     hr_expr *result = w.graph->placeholder;
     if (w.memo && w.forms)
         result = rewritten(&w, value, &unused);

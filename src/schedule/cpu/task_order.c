@@ -6,6 +6,7 @@
  * about 15 ns each, which pays where rows are long and the tensor is larger than the caches.
  */
 #include "base/dtype.h"
+#include "base/memory.h"
 #include "ir/graph.h"
 #include "schedule/cpu/passes_cpu.h"
 
@@ -145,7 +146,7 @@ hr_status hr_pass_task_order(const int64_t *extents, hr_plan *plan, hr_stage *st
     const hr_function *function = graph->function;
     if (hr_stage_knobs(stage)->order == HR_ORDER_AS_THEY_COME || stage->contract) return HR_OK;
     size_t ids = (size_t)function->expr_count + 1;
-    bool *visited = calloc(ids * 2 + (size_t)function->index_count, sizeof *visited);
+    bool *visited = hr_memory_zeros(ids * 2 + (size_t)function->index_count, sizeof *visited);
     if (!visited) return hr_fail(HR_OUT_OF_MEMORY, "no memory to plan kernel %.60s", plan->source->name);
     gathering g = {graph, stage, visited, visited + ids, visited + 2 * ids, NULL, false};
     hr_status status = hr_stage_has(stage, HR_STEP_SCATTER)
