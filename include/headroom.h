@@ -101,6 +101,15 @@ HR_API void hr_device_destroy(hr_device *device);
 HR_API const char *hr_device_kind(const hr_device *device); /* "cpu" or "cuda" */
 HR_API const char *hr_device_name(const hr_device *device); /* the product's name */
 
+/* A CPU's kernels run on threads of the library's own, which sleep between launches. A program with threads
+ * of its own gives them: `run` calls part(job, i, parts) for each i from 0 to parts - 1, each in a thread of
+ * its own and all at the same time, since they wait for each other, and returns when all have returned. `run`
+ * NULL: the library's own again. Holds for launches from here on; to be set while none runs. HR_NOT_AVAILABLE
+ * where the device is no CPU. */
+typedef void (*hr_part_fn)(void *job, int64_t part, int64_t parts);
+typedef void (*hr_parallel_fn)(void *context, int64_t parts, hr_part_fn part, void *job);
+HR_API hr_status hr_device_threads_set(hr_device *device, hr_parallel_fn run, void *context);
+
 /* Memory of the device, which arrays are bound to: aligned to at least 64 bytes, not cleared. `size` at the
  * release is that of the allocation. On the CPU any other memory is as good. */
 HR_API hr_status hr_device_allocate(hr_device *device, size_t size, void **out);

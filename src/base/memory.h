@@ -1,8 +1,8 @@
 /* The C library's memory, whose want is noted.
  *
- * Who can do without what it asked for goes on: it takes a slower way, or leaves a schedule untried. What comes
- * out may then lack a part, so who answers for the whole asks at its end whether memory was wanted since its
- * beginning. The note is the thread's own.
+ * Who can do without what it asked for goes on: it takes a slower way, or leaves a schedule untried. What
+ * comes out may then lack a part, so who answers for the whole asks at its end whether memory was wanted
+ * since its beginning. The note is the thread's own.
  */
 #ifndef HR_BASE_MEMORY_H
 #define HR_BASE_MEMORY_H

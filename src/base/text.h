@@ -1,7 +1,7 @@
 /* A string that grows: source text, messages, reports.
  *
- * A failed allocation is remembered; appends after it do nothing, and hr_text_status() says so at the end. So it
- * does where anything else of this thread wanted memory since the text began: a part of it may be missing.
+ * A failed allocation is remembered; appends after it do nothing, and hr_text_status() says so at the end. So
+ * it does where anything else of this thread wanted memory since the text began: a part of it may be missing.
  */
 #ifndef HR_BASE_TEXT_H
 #define HR_BASE_TEXT_H

@@ -5,8 +5,10 @@
  * the same memory, in no cache.
  */
 #include "device/device_cpu.h"
+#include "device/team.h"
 
 #include <stdint.h>
+#include <string.h>
 
 #define LINE        64
 #define SHARE_LEAST (256 * 1024) /* bytes a thread: less is not worth starting one for */
@@ -47,32 +49,64 @@ static void flush(const char *data, size_t size) {
 }
 #endif
 
+/* ---- first touch ---- */
+
+typedef struct touched {
+    char *const *buffers;
+    int count, threads;
+    int64_t each;
+} touched;
+
+static void touch_part(void *context, int64_t part, int64_t parts) {
+    const touched *all = context;
+    for (int64_t thread = part; thread < all->threads; thread += parts)
+        for (int i = 0; i < all->count; i++)
+            memset(all->buffers[i] + thread * all->each, 1, (size_t)all->each);
+}
+
+void hr_touch_near(char *const *buffers, int count, int64_t each, int threads) {
+    touched all = {buffers, count, threads, each};
+    hr_team_run(threads, touch_part, &all);
+}
+
+/* ---- cold caches ---- */
+
 /* Thread i of `count` takes the i-th run of whole lines. */
-static void share(size_t size, int i, int count, size_t *start, size_t *length) {
+static void share(size_t size, int64_t i, int64_t count, size_t *start, size_t *length) {
     size_t each = (size / (size_t)count / LINE + 1) * LINE;
     *start = (size_t)i * each < size ? (size_t)i * each : size;
     *length = size - *start < each ? size - *start : each;
 }
 
+typedef struct run_of_bytes {
+    const char *data;
+    size_t size;
+} run_of_bytes;
+
+static void flush_part(void *context, int64_t part, int64_t parts) {
+    const run_of_bytes *all = context;
+    size_t start, length;
+    share(all->size, part, parts, &start, &length);
+    flush(all->data + start, length);
+}
+
 bool hr_cold_flush(const void *data, size_t size, int threads) {
     if (!can_flush()) return false;
-    if (size < SHARE_LEAST * 2) threads = 1;
-#pragma omp parallel for num_threads(threads) schedule(static, 1) if (threads > 1)
-    for (int i = 0; i < threads; i++) {
-        size_t start, length;
-        share(size, i, threads, &start, &length);
-        flush((const char *)data + start, length);
-    }
+    run_of_bytes all = {data, size};
+    hr_team_run(size < SHARE_LEAST * 2 ? 1 : threads, flush_part, &all);
     return true;
 }
 
+static void walk_part(void *context, int64_t part, int64_t parts) {
+    const run_of_bytes *all = context;
+    size_t start, length;
+    share(all->size, part, parts, &start, &length);
+    const volatile char *bytes = all->data + start;
+    for (size_t i = 0; i < length; i += LINE)
+        (void)bytes[i];
+}
+
 void hr_cold_walk(const void *buffer, size_t size, int threads) {
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-    for (int i = 0; i < threads; i++) {
-        size_t start, length;
-        share(size, i, threads, &start, &length);
-        const volatile char *bytes = (const volatile char *)buffer + start;
-        for (size_t j = 0; j < length; j += LINE)
-            (void)bytes[j];
-    }
+    run_of_bytes all = {buffer, size};
+    hr_team_run(threads, walk_part, &all);
 }

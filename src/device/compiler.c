@@ -38,7 +38,7 @@ extern char **environ;
 static const char *const base_flags[] = {
     "-std=gnu11",
     "-O3",
-    "-fopenmp",
+    "-fopenmp-simd",
     "-fPIC",
     "-shared",
     "-ffp-contract=fast",

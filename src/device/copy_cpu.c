@@ -88,9 +88,7 @@ static hr_status buffer_make(struct hr_device *device, const hr_copy_cpu *copy, 
     void *buffer;
     HR_TRY(device->ops->allocate(device, (size_t)copy->pass, &buffer));
     *out = buffer;
-#pragma omp parallel for num_threads(copy->threads) schedule(static, 1)
-    for (int thread = 0; thread < copy->threads; thread++) /* each thread its own, so that it lies near */
-        memset(*out + thread * each, 1, (size_t)each);
+    hr_touch_near((char *[]){*out}, 1, each, copy->threads);
     return HR_OK;
 }
 
@@ -200,7 +198,6 @@ static hr_status passes_time(struct hr_device *device, hr_copy_cpu *copy, const 
 hr_status hr_copy_cpu_time(struct hr_device *device, const hr_roof *roof, const hr_execution *arrays,
                            double bytes, double *seconds) {
     if (!(bytes > 0 && roof->copy > 0)) return hr_fail(HR_BAD_INPUT, "a copy of no bytes, or without a roof");
-    HR_TRY(hr_device_cpu_need_threads());
     HR_TRY(copy_open(device, roof, arrays));
     hr_copy_cpu *copy = ((hr_device_cpu *)device)->copy;
     double units = ceil(bytes / 2 / copy->threads / (double)copy->unit), pass;
@@ -271,7 +268,6 @@ hr_status hr_copy_cpu_choose(struct hr_device *device, const hr_execution *array
     candidate list[2 * WAYS];
     *chosen = false;
     if (cpu->copy_compared) return HR_OK;
-    HR_TRY(hr_device_cpu_need_threads());
     cpu->copy_compared = true;
     HR_TRY(copy_open(device, roof, arrays));
     int count = candidates_list(device->limits.threads, list);

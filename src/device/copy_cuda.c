@@ -7,6 +7,7 @@
  * In: addresses and a size. Out: the bytes, where they shall be.
  */
 #include "device/device_cuda.h"
+#include "device/team.h"
 
 #include <string.h>
 
@@ -17,13 +18,24 @@
 
 /* ---- ordinary memory ---- */
 
+typedef struct copying {
+    char *to;
+    const char *from;
+    size_t size;
+} copying;
+
+static void copy_part(void *context, int64_t part, int64_t parts) {
+    const copying *all = context;
+    const size_t chunks = (all->size + CHUNK - 1) / CHUNK,
+                 begin = chunks * (size_t)part / (size_t)parts * CHUNK;
+    size_t end = chunks * (size_t)(part + 1) / (size_t)parts * CHUNK;
+    if (end > all->size) end = all->size;
+    if (begin < end) memcpy(all->to + begin, all->from + begin, end - begin);
+}
+
 static void copy_by_all(char *to, const char *from, size_t size) {
-    long chunks = (long)((size + CHUNK - 1) / CHUNK);
-#pragma omp parallel for num_threads(THREADS) schedule(static)
-    for (long i = 0; i < chunks; i++) {
-        size_t at = (size_t)i * CHUNK;
-        memcpy(to + at, from + at, size - at < CHUNK ? size - at : CHUNK);
-    }
+    copying all = {to, from, size};
+    hr_team_run(THREADS, copy_part, &all);
 }
 
 static bool is_pinned(const hr_cuda_driver *driver, const void *host) {

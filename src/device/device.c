@@ -39,6 +39,15 @@ const char *hr_device_name(const hr_device *device) {
     return device->name;
 }
 
+hr_status hr_device_threads_set(hr_device *device, hr_parallel_fn run, void *context) {
+    HR_TRY(hr_handle_check(device, HR_HANDLE_DEVICE, __func__));
+    if (strcmp(device->ops->kind, "cpu") != 0)
+        return hr_fail(HR_NOT_AVAILABLE, "a device of kind %s runs on no threads of the program",
+                       device->ops->kind);
+    device->host = (hr_team_host){run, context};
+    return HR_OK;
+}
+
 /* ---- memory ---- */
 
 bool hr_device_memory_is_host(const hr_device *device) {

@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "base/text.h"
 #include "device/load.h"
+#include "device/team.h"
 
 #include <pthread.h>
 
@@ -135,6 +136,7 @@ struct hr_device {
     hr_device_limits limits;
     struct hr_kernel *kernels; /* src/run: those whose launches nobody has waited for may be among these */
     pthread_mutex_t kernels_lock;
+    hr_team_host host;   /* whose threads run its kernels; all zero: ours (a CPU) */
     hr_load_source load; /* all zero: this machine's own */
     hr_roof roof; /* what was measured last and not kept, since the machine was busy; threads = 0: none */
     const char *compiler; /* what it compiles with, exactly: a part of tuning keys; NULL where it has none */

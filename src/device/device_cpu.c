@@ -1,14 +1,14 @@
 /* The CPU as a device: memory, compile and load, launch, time, roof.
  *
- * In: generated C and arguments. Out: results and times. The threads are the emitted code's own (OpenMP);
- * nothing process-wide is set here.
+ * In: generated C and arguments. Out: results and times. The threads are a team's
+ * (team.h), or the caller's.
  */
 #include "device/device_cpu.h"
+#include "device/team.h"
 
 #include "base/clock.h"
 
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -60,24 +60,18 @@ static void cpu_release(struct hr_device *device, void *data, size_t size) {
 
 /* ---- launching ---- */
 
-/* Of the process, as the threads are: OpenMP starts them once for all devices and never tells. */
-static atomic_int threads_process;
-
-hr_status hr_device_cpu_need_threads(void) {
-    int none = 0, process = (int)getpid();
-    if (atomic_compare_exchange_strong(&threads_process, &none, process) || none == process) return HR_OK;
-    return hr_fail(HR_NOT_AVAILABLE,
-                   "this process was forked from process %d after a kernel had run there, and a fork leaves "
-                   "the threads behind: fork before the first launch, or start the child by exec",
-                   none);
+static int entry_call(const struct hr_device *device, const hr_module *module, const hr_execution *execution,
+                      hr_fault *fault) {
+    const hr_team_host *before = hr_team_host_set(device->host.run ? &device->host : NULL);
+    const int result = module->entry(execution, fault);
+    hr_team_host_set(before);
+    return result;
 }
 
 static hr_status cpu_launch(struct hr_device *device, hr_module *module, const hr_execution *execution,
                             hr_fault *fault) {
-    (void)device;
     hr_fault first = {0};
-    HR_TRY(hr_device_cpu_need_threads());
-    int result = module->entry(execution, &first);
+    int result = entry_call(device, module, execution, &first);
     if (result < 0) first.access = HR_FAULT_EXTENTS;
     if (fault) *fault = first;
     if (result < 0) return hr_fail(HR_NOT_AVAILABLE, "the compiled kernel is not made for these extents");
@@ -117,10 +111,9 @@ static hr_status cool(hr_device_cpu *cpu, const hr_execution *execution) {
 static hr_status cpu_time(struct hr_device *device, hr_module *module, const hr_execution *execution,
                           double *seconds) {
     hr_fault fault = {0};
-    HR_TRY(hr_device_cpu_need_threads());
     HR_TRY(cool((hr_device_cpu *)device, execution));
     double start = hr_clock_seconds();
-    int result = module->entry(execution, &fault);
+    int result = entry_call(device, module, execution, &fault);
     double end = hr_clock_seconds();
     if (result) return hr_fail(HR_INTERNAL, "the compiled kernel returned %d, which it never should", result);
     *seconds = end - start;

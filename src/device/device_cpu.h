@@ -44,15 +44,13 @@ void *hr_module_cpu_symbol(hr_module *module, const char *name);
 /* elf_object.c: whether the shared object at `path` (in the cache folder) has all that its headers name. */
 hr_status hr_elf_object_check(const char *path);
 
-/* device_cpu.c: fails in a child of the process that started the threads: a fork leaves them behind, and who
- * waits for them waits for ever. To be called before any parallel loop. */
-hr_status hr_device_cpu_need_threads(void);
-
 /* cold_cpu.c: puts these bytes out of every cache, with all threads. False where the processor has no
  * instruction for it. */
 bool hr_cold_flush(const void *data, size_t size, int threads);
 /* The same by reading so much else that nothing old stays. */
 void hr_cold_walk(const void *buffer, size_t size, int threads);
+/* Writes `each` bytes a thread into each buffer, thread by thread its own, so that they lie near it. */
+void hr_touch_near(char *const *buffers, int count, int64_t each, int threads);
 
 /* copy_cpu.c */
 hr_status hr_copy_cpu_time(struct hr_device *device, const hr_roof *roof, const hr_execution *arrays,

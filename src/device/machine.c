@@ -5,8 +5,8 @@
  */
 #include "base/cache.h"
 #include "device/device_cpu.h"
+#include "device/team.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -128,9 +128,8 @@ static void caches_find(hr_device_limits *limits) {
 /* ---- threads and vectors ---- */
 
 static int threads_find(void) {
-    int threads = omp_get_num_procs(), wanted = omp_get_max_threads();
-    int quota = hr_load_quota_read();       /* more threads than that would wait for each other */
-    if (wanted < threads) threads = wanted; /* OMP_NUM_THREADS */
+    int threads = hr_team_processors();
+    int quota = hr_load_quota_read(); /* more threads than that would wait for each other */
     if (quota && quota < threads) threads = quota;
     return threads > 0 ? threads : 1;
 }

@@ -10,6 +10,7 @@
 #include "base/cache.h"
 #include "base/sealed.h"
 #include "device/device_cpu.h"
+#include "device/team.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -74,6 +75,12 @@ static hr_status need_loader(void) {
                                      "link it without (libheadroom.a may stay)");
 }
 
+/* An object may be loaded twice, and run while it is given the same again. */
+static void team_give(void *handle) {
+    const hr_team_calls **place = dlsym(handle, HR_TEAM_NAME);
+    if (place) __atomic_store_n(place, &hr_team_calls_given, __ATOMIC_RELEASE);
+}
+
 static hr_status module_open(const char *path, hr_module **out) {
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) return hr_fail(HR_INTERNAL, "the compiled kernel cannot be loaded: %s", dlerror());
@@ -85,6 +92,7 @@ static hr_status module_open(const char *path, hr_module **out) {
         if (entry) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while loading a kernel");
         return hr_fail(HR_INTERNAL, "the compiled kernel has no function %s", HR_ENTRY_NAME);
     }
+    team_give(handle);
     module->handle = handle;
     memcpy(&module->entry, &entry, sizeof entry);
     *out = module;

@@ -332,10 +332,7 @@ static hr_status streams_allocate(measuring *m) {
         HR_TRY(m->device->ops->allocate(m->device, (size_t)m->stream_bytes, &data));
         m->streams[i] = data;
     }
-#pragma omp parallel for num_threads(threads) schedule(static, 1)
-    for (int thread = 0; thread < threads; thread++) /* each thread its own, so that it lies near */
-        for (int i = 0; i < ROLES; i++)
-            memset(m->streams[i] + thread * m->region, 1, (size_t)m->region);
+    hr_touch_near(m->streams, ROLES, m->region, threads);
     return advance(m, "memory", 2);
 }
 
@@ -489,7 +486,6 @@ static hr_status measure(measuring *m, const char *special) {
 hr_status hr_roof_cpu_measure(struct hr_device *device, const hr_roof_sources *sources,
                               hr_progress_fn progress, void *context, hr_roof *out) {
     hr_roof roof = {.threads = device->limits.threads, .measured_at = (double)time(NULL)};
-    HR_TRY(hr_device_cpu_need_threads());
     measuring *m = calloc(1, sizeof *m);
     if (!m) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while measuring the roof");
     *m = (measuring){.device = device, .roof = &roof, .progress = progress, .context = context, .total = 15};

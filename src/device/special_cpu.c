@@ -95,7 +95,6 @@ static hr_status prepare(struct hr_device *device, const char *source, hr_specia
 hr_status hr_special_cpu_rate(struct hr_device *device, const char *source, hr_special special,
                               double *rate) {
     hr_device_cpu *cpu = (hr_device_cpu *)device;
-    HR_TRY(hr_device_cpu_need_threads());
     if (special <= HR_SPECIAL_NONE || special >= HR_SPECIAL_COUNT)
         return hr_fail(HR_INTERNAL, "special function %d", (int)special);
     if (!cpu->special || cpu->special->special != (int)special) {

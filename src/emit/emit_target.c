@@ -2,8 +2,8 @@
  *
  * Who adds a target adds a row here, and one in schedule/target.c.
  */
-#include "emit/emit.h"
 #include "base/memory.h"
+#include "emit/emit.h"
 #include "schedule/target.h"
 
 typedef struct emit_target {

@@ -5,8 +5,8 @@
  * nothing: they are addresses. docs/language.md has the rules in words.
  */
 #include "ir/count.h"
-#include "base/memory.h"
 #include "base/dtype.h"
+#include "base/memory.h"
 #include "base/status.h"
 #include "ir/extent.h"
 

@@ -1,7 +1,7 @@
 /* Subscripts that are affine in the indices, held against the axes. In: a function, numbers for its extents.
  * Out: HR_OK, or all that leave their axes, each with its place. */
-#include "base/status.h"
 #include "base/memory.h"
+#include "base/status.h"
 #include "ir/extent.h"
 #include "lang/messages.h"
 #include "lang/program.h"

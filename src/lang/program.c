@@ -1,6 +1,6 @@
 /* A text becomes a program: lexer and parser, then check. In: bytes. Out: a program or every mistake. */
-#include "base/text.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "lang/checker.h"
 #include "lang/use.h"
 

@@ -2,8 +2,8 @@
  *
  * It reads only the finished plan, none of the planner's own bookkeeping: a second opinion.
  */
-#include "ir/visit.h"
 #include "base/memory.h"
+#include "ir/visit.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>

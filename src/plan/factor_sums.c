@@ -6,8 +6,8 @@
  * The left side has a term for each i, j, k, l, the right side one for each i, j, k and one for each i, k, l.
  * The inner sum is a local: it is worth one where that spares most of the terms, and many.
  */
-#include "plan/passes.h"
 #include "base/memory.h"
+#include "plan/passes.h"
 
 #include <stdlib.h>
 

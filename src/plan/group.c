@@ -4,8 +4,8 @@
  * task). For each split that a remaining statement suggests, the statements that fit it are counted in order;
  * the split with the best score becomes the next stage. What fits where is in step_fits().
  */
-#include "ir/visit.h"
 #include "base/memory.h"
+#include "ir/visit.h"
 #include "plan/passes.h"
 
 #include <math.h>

@@ -6,8 +6,8 @@
  * Read as a local, it would have to be in memory before: a stage of its own, one write and one read of the
  * whole tensor for a few operations.
  */
-#include "ir/visit.h"
 #include "base/memory.h"
+#include "ir/visit.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>
@@ -198,7 +198,8 @@ hr_status hr_pass_operands(hr_graph *graph, bool bytes) {
     const hr_function *function = graph->function;
     const size_t statements = (size_t)function->statement_count + 1,
                  tensors = (size_t)function->tensor_count + 1;
-    bool *products = hr_memory_zeros(statements, sizeof *products), *elsewhere = hr_memory_zeros(tensors, sizeof *elsewhere);
+    bool *products = hr_memory_zeros(statements, sizeof *products),
+         *elsewhere = hr_memory_zeros(tensors, sizeof *elsewhere);
     for (int i = 0; products && i < function->statement_count; i++) {
         hr_contract found;
         products[i] = hr_contract_match(graph, &function->statements[i], bytes, &found);

@@ -4,8 +4,8 @@
  * A reduction inside an expression moves to a local of its own, over the indices that it depends on. Under a
  * `where` it takes the condition along on those elements that could leave their axes.
  */
-#include "plan/fold.h"
 #include "base/memory.h"
+#include "plan/fold.h"
 #include "plan/passes.h"
 
 #include <math.h>

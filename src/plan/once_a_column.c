@@ -5,8 +5,8 @@
  * a division and a root for every task, which take longer than the element itself does to arrive. What rows
  * need is one a task, and computed once as it is.
  */
-#include "ir/visit.h"
 #include "base/memory.h"
+#include "ir/visit.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  *
  * So what a group shares is read once for all of it, and what were vectors times a matrix is a product.
  */
-#include "ir/visit.h"
 #include "base/memory.h"
+#include "ir/visit.h"
 #include "plan/assumption.h"
 #include "plan/passes.h"
 

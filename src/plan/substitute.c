@@ -1,6 +1,6 @@
 /* An index becomes a number. In: expressions. Out: the same where the index has that value, folded. */
-#include "plan/fold.h"
 #include "base/memory.h"
+#include "plan/fold.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>

@@ -6,8 +6,8 @@
  * parameters after, and last left sides of the same shape whose statements read a tensor in common, however
  * they read it: its parts (`x[t, h + H]`) and windows (`x[2 * h + i]`) are then walked together.
  */
-#include "ir/visit.h"
 #include "base/memory.h"
+#include "ir/visit.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>

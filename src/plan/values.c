@@ -1,7 +1,7 @@
 /* What each step of a stage computes, and in which pass. In: grouped stages. Out: stages whose values are
  * over their own indices, and their shapes. */
-#include "ir/visit.h"
 #include "base/memory.h"
+#include "ir/visit.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>

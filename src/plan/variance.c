@@ -9,8 +9,8 @@
  * cancels, rounding would be all that is left: such rows, and
  * those with a NaN or an infinity, take the walk that the text asks for.
  */
-#include "plan/passes.h"
 #include "base/memory.h"
+#include "plan/passes.h"
 
 #include <stdlib.h>
 

@@ -4,8 +4,8 @@
  * As a reduction it would be a row of its own, of four elements, say, for each element of the result. Written
  * out it is part of a map, whose lanes run along the result, and equal expressions are one node.
  */
-#include "plan/passes.h"
 #include "base/memory.h"
+#include "plan/passes.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* Elements of tensors -> lanes: of operands from memory, of what a statement assigns by running its rule. In:
  * an access. Out: its lanes, with faults where a subscript leaves its axis. */
-#include "reference/interpreter_values.h"
 #include "base/memory.h"
+#include "reference/interpreter_values.h"
 
 #include "base/dtype.h"
 

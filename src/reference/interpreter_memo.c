@@ -3,8 +3,8 @@
  * Single values stand in an open-addressed table that forgets everything when it is full. Strips are kept up
  * to a total size, the oldest go first. Keys are hashes and are trusted.
  */
-#include "reference/interpreter.h"
 #include "base/memory.h"
+#include "reference/interpreter.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -6,8 +6,8 @@
  * rest is `noise`, by the size of each partial sum. Values that are equal err alike, so their noise adds up
  * linearly, and that of different ones as the root of squares: bins by the value's bits tell them apart.
  */
-#include "reference/interpreter.h"
 #include "base/memory.h"
+#include "reference/interpreter.h"
 
 #include <math.h>
 #include <stdlib.h>

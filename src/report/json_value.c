@@ -38,8 +38,9 @@ void hr_value_set_whole(json_t *object, const char *key, int64_t value) {
 }
 
 hr_status hr_value_give(json_t *object, long before, char **out) {
-    char *dump =
-        object && hr_memory_wants() == before ? json_dumps(object, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) : NULL;
+    char *dump = object && hr_memory_wants() == before
+                     ? json_dumps(object, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9))
+                     : NULL;
     json_decref(object);
     hr_text text = {0};
     if (!dump) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while building JSON");

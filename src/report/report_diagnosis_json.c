@@ -159,8 +159,8 @@ static json_t *kernel_value(const hr_diagnosis *diagnosis, const hr_kernel_summa
     hr_value_set_whole(object, "block", kernel->block);
     hr_value_set_whole(object, "grid", kernel->grid);
     hr_value_set(object, "tensor_cores",
-                        kernel->unit == HR_UNIT_UNKNOWN ? json_null()
-                                                        : json_boolean(kernel->unit == HR_UNIT_TENSOR));
+                 kernel->unit == HR_UNIT_UNKNOWN ? json_null()
+                                                 : json_boolean(kernel->unit == HR_UNIT_TENSOR));
     hr_value_set_text(object, "bound", hr_bound_name(kernel->bound));
     set_known(object, "roof_fraction", kernel->roof_fraction, kernel->roof_fraction > 0);
     set_known(object, "bytes", kernel->bytes, kernel->bytes > 0);
@@ -256,15 +256,14 @@ static json_t *diagnosis_value(const hr_diagnosis *diagnosis) {
     hr_value_set_text(object, "source", trace->ranks.items[lane->rank].source);
     hr_value_set_text(object, "device", lane->name);
     hr_value_set_text(object, "verdict", diagnosis->verdict);
-    hr_value_set(object, "caution",
-                        diagnosis->caution ? hr_value_text(diagnosis->caution) : json_null());
+    hr_value_set(object, "caution", diagnosis->caution ? hr_value_text(diagnosis->caution) : json_null());
     hr_value_set(object, "apart", diagnosis->apart ? hr_value_text(diagnosis->apart) : json_null());
     for (int i = 0; i < diagnosis->lane_count; i++)
         hr_value_append(ranks, lane_value(diagnosis, &diagnosis->lanes[i]));
     hr_value_set(object, "ranks", ranks);
     hr_value_set(object, "step", step_value(&lane->steps));
     hr_value_set(object, "replayed_steps",
-                        diagnosis->replayed_steps ? json_integer(diagnosis->replayed_steps) : json_null());
+                 diagnosis->replayed_steps ? json_integer(diagnosis->replayed_steps) : json_null());
     hr_value_set(object, "accounted", kinds_value(lane->accounted));
     hr_value_set(object, "coverage", coverage_value(lane));
     hr_value_set(object, "integrity", integrity_value(&lane->integrity));

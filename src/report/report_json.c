@@ -39,8 +39,7 @@ static json_t *plan_value(const hr_run_result *run) {
         hr_value_set_text(object, "shape", stage->shape);
         hr_value_set_text(object, "name", stage->name);
         hr_value_set_text(object, "why", stage->why);
-        hr_value_set(object, "materialised",
-                            names_value(stage->materialised ? stage->materialised : ""));
+        hr_value_set(object, "materialised", names_value(stage->materialised ? stage->materialised : ""));
         hr_value_set_real(object, "bytes", stage->bytes);
         hr_value_set_real(object, "flops", stage->flops);
         hr_value_set_real(object, "floor_seconds", run->floor.bound ? stage->floor_seconds : NAN);

@@ -149,8 +149,7 @@ void hr_memory_html(hr_text *out, const hr_diagnosis *diagnosis) {
 static json_t *categories_value(const int64_t *bytes) {
     json_t *object = json_object();
     for (int i = 0; i < HR_MEMORY_USE_COUNT; i++)
-        if (bytes[i])
-            hr_value_set(object, hr_memory_use_name((hr_memory_category)i), json_integer(bytes[i]));
+        if (bytes[i]) hr_value_set(object, hr_memory_use_name((hr_memory_category)i), json_integer(bytes[i]));
     return object;
 }
 
@@ -170,13 +169,12 @@ json_t *hr_memory_value(const hr_diagnosis *diagnosis) {
     hr_value_set(object, "peak_at", json_real((double)memory->peak_time * 1e-9));
     hr_value_set(object, "at_peak", categories_value(memory->at_peak));
     hr_value_set(object, "capacity",
-                        memory->capacity > 0 ? json_integer((json_int_t)memory->capacity) : json_null());
-    hr_value_set(object, "reserved",
-                        memory->reserved > 0 ? json_integer(memory->reserved) : json_null());
+                 memory->capacity > 0 ? json_integer((json_int_t)memory->capacity) : json_null());
+    hr_value_set(object, "reserved", memory->reserved > 0 ? json_integer(memory->reserved) : json_null());
     hr_value_set(object, "reserved_idle",
-                        memory->reserved > 0 ? json_integer(memory->idle_reserved) : json_null());
+                 memory->reserved > 0 ? json_integer(memory->idle_reserved) : json_null());
     hr_value_set(object, "batch_factor",
-                        memory->batch_factor > 0 ? json_real(memory->batch_factor) : json_null());
+                 memory->batch_factor > 0 ? json_real(memory->batch_factor) : json_null());
     hr_value_set(object, "curve", curve);
     return object;
 }

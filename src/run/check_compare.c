@@ -2,6 +2,7 @@
 #include "run/check_compare.h"
 
 #include "base/dtype.h"
+#include "device/team.h"
 
 #include <math.h>
 #include <string.h>
@@ -54,17 +55,29 @@ static void compare_f32(const hr_comparing *comparing, int64_t from, int64_t to,
     }
 }
 
-void hr_compare_host(const hr_comparing *comparing, hr_suspect out[HR_COMPARE_BLOCKS]) {
+typedef struct compare_job {
+    const hr_comparing *comparing;
+    hr_suspect *out; /* one a block */
+} compare_job;
+
+static void compare_part(void *context, int64_t part, int64_t parts) {
+    const compare_job *job = context;
+    const hr_comparing *comparing = job->comparing;
     const int64_t per = (comparing->count + HR_COMPARE_BLOCKS - 1) / HR_COMPARE_BLOCKS;
-#pragma omp parallel for schedule(static) if (comparing->count > 1 << 16)
-    for (int block = 0; block < HR_COMPARE_BLOCKS; block++) {
+    for (int64_t block = HR_COMPARE_BLOCKS * part / parts; block < HR_COMPARE_BLOCKS * (part + 1) / parts;
+         block++) {
         const int64_t from = block * per, end = from + per,
                       to = end < comparing->count ? end : comparing->count;
-        out[block] = (hr_suspect){0};
+        job->out[block] = (hr_suspect){0};
         if (from >= to) continue;
         if (comparing->dtype == HR_F32)
-            compare_f32(comparing, from, to, &out[block]);
+            compare_f32(comparing, from, to, &job->out[block]);
         else
-            compare_any(comparing, from, to, &out[block]);
+            compare_any(comparing, from, to, &job->out[block]);
     }
+}
+
+void hr_compare_host(const hr_comparing *comparing, hr_suspect out[HR_COMPARE_BLOCKS]) {
+    compare_job job = {comparing, out};
+    hr_team_run(comparing->count > 1 << 16 ? 0 : 1, compare_part, &job);
 }

@@ -1,5 +1,6 @@
 /* Poison and digests. In and out: see check_guard.h. */
 #include "run/check_guard.h"
+#include "device/team.h"
 
 #include "base/dtype.h"
 
@@ -79,15 +80,23 @@ static uint64_t block_digest(const char *data, int64_t from, int64_t to, int64_t
     return sum;
 }
 
+typedef struct digest_job {
+    const void *data;
+    int64_t bytes;
+    _Atomic uint64_t sum;
+} digest_job;
+
+static void digest_part(void *context, int64_t part, int64_t parts) {
+    digest_job *job = context;
+    const int64_t words = (job->bytes + 7) / 8, blocks = (words + BLOCK - 1) / BLOCK;
+    const int64_t end = blocks * (part + 1) / parts * BLOCK;
+    job->sum += block_digest(job->data, blocks * part / parts * BLOCK, end < words ? end : words, job->bytes);
+}
+
 uint64_t hr_digest_host(const void *data, int64_t bytes) {
-    const int64_t words = (bytes + 7) / 8, blocks = (words + BLOCK - 1) / BLOCK;
-    uint64_t sum = 0;
-#pragma omp parallel for schedule(static) reduction(+ : sum) if (blocks > 1)
-    for (int64_t block = 0; block < blocks; block++) {
-        const int64_t end = (block + 1) * BLOCK;
-        sum += block_digest(data, block * BLOCK, end < words ? end : words, bytes);
-    }
-    return sum;
+    digest_job job = {.data = data, .bytes = bytes};
+    hr_team_run(bytes > BLOCK * 8 ? 0 : 1, digest_part, &job);
+    return job.sum;
 }
 
 hr_status hr_guard_digest(hr_kernel *kernel, uint64_t *digests) {

@@ -2,6 +2,7 @@
  * out: see check_sample.h. */
 #define _GNU_SOURCE
 #include "run/check_sample.h"
+#include "device/team.h"
 
 #include "base/clock.h"
 #include "base/dtype.h"
@@ -10,6 +11,7 @@
 #include "run/mirror.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,23 +88,36 @@ static void extreme_row(const hr_samples *samples, int place, int rank, const in
 }
 
 /* Where an input that lies without gaps in the host's memory has its largest magnitude; NaN is larger. */
-static int64_t largest_element(hr_dtype dtype, const void *data, int64_t elements) {
-    int64_t best = 0, blocks = (elements + BLOCK - 1) / BLOCK;
-    double size = -1;
-#pragma omp parallel for schedule(static) if (blocks > 1)
-    for (int64_t block = 0; block < blocks; block++) {
-        const int64_t end = (block + 1) * BLOCK < elements ? (block + 1) * BLOCK : elements;
-        int64_t at = block * BLOCK;
-        double most = -1;
-        for (int64_t i = block * BLOCK; i < end; i++) {
-            const double x = dtype == HR_F32 ? (double)fabsf(((const float *)data)[i])
-                                             : fabs(hr_dtype_load(dtype, data, (size_t)i));
-            if (x > most || (x != x && most < INFINITY)) most = x != x ? INFINITY : x, at = i;
-        }
-#pragma omp critical(hr_largest_element)
-        if (most > size || (most == size && at < best)) size = most, best = at;
+typedef struct largest_job {
+    hr_dtype dtype;
+    const void *data;
+    int64_t elements;
+    pthread_mutex_t lock; /* of what all parts found: */
+    double size;
+    int64_t at;
+} largest_job;
+
+static void largest_part(void *context, int64_t part, int64_t parts) {
+    largest_job *job = context;
+    const int64_t blocks = (job->elements + BLOCK - 1) / BLOCK, begin = blocks * part / parts * BLOCK;
+    const int64_t limit = blocks * (part + 1) / parts * BLOCK,
+                  end = limit < job->elements ? limit : job->elements;
+    int64_t at = begin;
+    double most = -1;
+    for (int64_t i = begin; i < end; i++) {
+        const double x = job->dtype == HR_F32 ? (double)fabsf(((const float *)job->data)[i])
+                                              : fabs(hr_dtype_load(job->dtype, job->data, (size_t)i));
+        if (x > most || (x != x && most < INFINITY)) most = x != x ? INFINITY : x, at = i;
     }
-    return best;
+    pthread_mutex_lock(&job->lock);
+    if (most > job->size || (most == job->size && at < job->at)) job->size = most, job->at = at;
+    pthread_mutex_unlock(&job->lock);
+}
+
+static int64_t largest_element(hr_dtype dtype, const void *data, int64_t elements) {
+    largest_job job = {dtype, data, elements, PTHREAD_MUTEX_INITIALIZER, -1, 0};
+    hr_team_run(elements > BLOCK ? 0 : 1, largest_part, &job);
+    return job.at;
 }
 
 static void extremes_find(hr_samples *samples) {

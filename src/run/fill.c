@@ -8,6 +8,7 @@
  */
 #include "run/fill.h"
 #include "base/handle.h"
+#include "device/team.h"
 
 #include "base/dtype.h"
 #include "device/device_cpu.h"
@@ -143,14 +144,27 @@ static uint16_t *table_make(hr_dtype dtype, int64_t count, const hr_filling *fil
     return earned ? hr_fill_table(dtype, filling) : NULL;
 }
 
+typedef struct fill_job {
+    hr_dtype dtype;
+    void *data;
+    int64_t count;
+    const hr_filling *filling;
+    const uint16_t *table;
+} fill_job;
+
+static void fill_part(void *context, int64_t part, int64_t parts) {
+    const fill_job *job = context;
+    const int64_t blocks = (job->count + BLOCK - 1) / BLOCK;
+    for (int64_t block = blocks * part / parts; block < blocks * (part + 1) / parts; block++) {
+        int64_t from = block * BLOCK, to = from + BLOCK < job->count ? from + BLOCK : job->count;
+        fill_block(job->dtype, job->data, from, to, job->filling, job->table);
+    }
+}
+
 void hr_fill_array(hr_dtype dtype, void *data, int64_t count, const hr_filling *filling) {
     uint16_t *table = table_make(dtype, count, filling);
-    int64_t blocks = (count + BLOCK - 1) / BLOCK;
-#pragma omp parallel for schedule(static) if (blocks > 1)
-    for (int64_t block = 0; block < blocks; block++) {
-        int64_t from = block * BLOCK, to = from + BLOCK < count ? from + BLOCK : count;
-        fill_block(dtype, data, from, to, filling, table);
-    }
+    fill_job job = {dtype, data, count, filling, table};
+    hr_team_run(count > BLOCK ? 0 : 1, fill_part, &job);
     free(table);
 }
 

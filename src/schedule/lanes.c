@@ -1,6 +1,6 @@
 /* Whether a stage's lanes can be vectors of 32-bit values. In: a stage. Out: its schedule's lanes. */
-#include "schedule/dependence.h"
 #include "base/memory.h"
+#include "schedule/dependence.h"
 #include "schedule/schedule_passes.h"
 
 #include "base/dtype.h"

@@ -1,6 +1,6 @@
 /* Plans for a target. In: a function and a device's limits. Out: a plan with schedules. */
-#include "base/memory.h"
 #include "schedule/target.h"
+#include "base/memory.h"
 
 #include "plan/passes.h"
 #include "schedule/schedule_passes.h"

@@ -37,7 +37,7 @@ eval "cc '$scratch/user/main.c' $(pkg-config --cflags --libs headroom) -o '$scra
 [ "$(LD_LIBRARY_PATH=$library "$scratch/user/main")" = "$version" ]
 
 # A program without a loader is told so; what it links is named where it is found at all.
-if cc -static "$2/examples/layernorm.c" -I"$prefix/include" "$library/libheadroom.a" -lsqlite3 -ljansson -lxxhash -lz -lgomp \
+if cc -static "$2/examples/layernorm.c" -I"$prefix/include" "$library/libheadroom.a" -lsqlite3 -ljansson -lxxhash -lz \
     -lpthread -ldl -lm -o "$scratch/static" 2>/dev/null; then
     code=0
     said=$(HEADROOM_CACHE=$scratch/cache "$scratch/static" "$prefix/share/headroom/kernels/layernorm.hr" 2>&1) || code=$?

@@ -1,7 +1,7 @@
 /* An allocator that fails, loaded in front of the C library's (LD_PRELOAD).
  *
- * In: HR_FAIL_AT, the number of the allocation that fails, 0 = none; HR_FAIL_FOR, how many fail from there on,
- * 1 where it is absent. Out: with HR_FAIL_COUNT, the number of allocations of the whole run in that file.
+ * In: HR_FAIL_AT, the number of the allocation that fails, 0 = none; HR_FAIL_FOR, how many fail from there
+ * on, 1 where it is absent. Out: with HR_FAIL_COUNT, the number of allocations of the whole run in that file.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -56,8 +56,7 @@ static double run_at(const launch *l, int64_t at, int64_t bytes, int64_t rounds)
                (char *)l->pointers[2] + at, bytes, rounds);
 }
 
-static double run_pieces(const launch *l, int64_t part, work_share *shares) {
-    const int64_t thread = omp_get_thread_num(), threads = omp_get_num_threads();
+static double run_pieces(const launch *l, int64_t part, work_share *shares, int64_t thread, int64_t threads) {
     const int64_t bytes = l->tuning[1], pieces = (bytes + part - 1) / part;
     double work = 0;
     for (int64_t piece, other = 0; (piece = work_piece(shares, pieces, thread, threads, &other)) >= 0;) {
@@ -67,22 +66,39 @@ static double run_pieces(const launch *l, int64_t part, work_share *shares) {
     return work;
 }
 
-static double run_own(const launch *l) {
-    return run_at(l, omp_get_thread_num() * l->tuning[2], l->tuning[1], l->tuning[3]);
+static double run_own(const launch *l, int64_t thread) {
+    return run_at(l, thread * l->tuning[2], l->tuning[1], l->tuning[3]);
+}
+
+/* What all threads share, and what each has done. */
+typedef struct job {
+    const launch *l;
+    int64_t part;
+    work_share *shares;
+    double *work;
+} job;
+
+static void run_part(void *context, int64_t thread, int64_t threads) {
+    const job *all = context;
+    const launch *l = all->l;
+    all->work[thread] = all->part < l->tuning[1] ? run_pieces(l, all->part, all->shares, thread, threads)
+                                                 : run_own(l, thread);
 }
 
 int hr_entry(const launch *l, void *fault) {
     const int64_t part = piece_bytes((int)l->tuning[0], l->tuning[1], l->tuning[3]);
-    double work = 0;
+    double work = 0, works[l->threads];
     int missing = 0;
     work_share shares[l->threads];
+    job all = {l, part, shares, works};
     memset(shares, 0, sizeof shares);
+    for (int64_t thread = 0; thread < l->threads; thread++)
+        works[thread] = -1; /* not run: the system gave fewer threads */
     (void)fault;
-#pragma omp parallel num_threads((int)l->threads) reduction(+ : work, missing)
-    {
-        const double mine = part < l->tuning[1] ? run_pieces(l, part, shares) : run_own(l);
-        work += mine;
-        missing += mine == 0 && part == l->tuning[1];
+    hr_team->run(l->threads, run_part, &all);
+    for (int64_t thread = 0; thread < l->threads; thread++) {
+        if (works[thread] > 0) work += works[thread];
+        missing += works[thread] == 0 && part == l->tuning[1];
     }
     *(double *)l->scratch = work;
     return missing != 0;

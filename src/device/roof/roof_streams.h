@@ -1,6 +1,5 @@
 /* Streams through memory or a cache: the operation and how it is done are constants where it is used, so that
  * one function makes every loop. */
-#include <omp.h>
 #include <stdint.h>
 #include <string.h>
 

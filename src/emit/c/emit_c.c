@@ -306,6 +306,18 @@ static void print_thread(emitter *e) {
     }
 }
 
+/* What a thread of the program that loads this runs. */
+static const char part_text[] = "typedef struct job {\n"
+                                "    const arguments *a;\n"
+                                "    char *work;\n"
+                                "    work_share *shares;\n"
+                                "    int64_t threads;\n"
+                                "} job;\n\n"
+                                "static void run_part(void *context, int64_t part, int64_t parts) {\n"
+                                "    const job *all = context;\n"
+                                "    run_thread(all->a, all->work, all->shares, all->threads, part, parts);\n"
+                                "}\n\n";
+
 static void print_run(emitter *e) {
     hr_printer *p = e->p;
     hr_text_format(p->out, "/* Where locals are; returns what is behind them. */\n"
@@ -315,15 +327,22 @@ static void print_run(emitter *e) {
                            "static void run_thread(const arguments *a, char *work, work_share *shares, "
                            "int64_t threads, int64_t thread,\n                       int64_t count) {\n");
     print_with_extents(e, "a->", print_thread);
-    hr_text_format(p->out, "}\n\nstatic void run(arguments a, char *scratch, int threads) {\n");
+    hr_text_format(p->out, "}\n\n");
+    if (e->form == FORM_LOADED) hr_text_format(p->out, "%s", part_text);
+    hr_text_format(p->out, "static void run(arguments a, char *scratch, int threads) {\n");
     p->indent++;
     hr_print(p, "char *const work = place_locals(&a, scratch);");
     hr_print(p, "work_share shares[%d * threads + 1];", shares_of(e));
     hr_print(p, "memset(shares, 0, sizeof shares);");
-    hr_print(p, "#ifdef _OPENMP");
-    hr_print(p, "#pragma omp parallel num_threads(threads)");
-    hr_print(p, "#endif");
-    hr_print(p, "run_thread(&a, work, shares, threads, thread_number(), thread_count());");
+    if (e->form == FORM_LOADED) {
+        hr_print(p, "job all = {&a, work, shares, threads};");
+        hr_print(p, "hr_team->run(threads, run_part, &all);");
+    } else {
+        hr_print(p, "#ifdef _OPENMP");
+        hr_print(p, "#pragma omp parallel num_threads(threads)");
+        hr_print(p, "#endif");
+        hr_print(p, "run_thread(&a, work, shares, threads, thread_number(), thread_count());");
+    }
     p->indent--;
     hr_text_format(p->out, "}\n\n");
 }
@@ -468,7 +487,8 @@ static hr_status print_code(emitter *e, hr_text *source) {
     print_arguments(e);
     if (status == HR_OK) status = print_helpers(p, &stages);
     if (status == HR_OK) status = hr_emit_assumptions(p);
-    hr_text_format(&body, "%s\n", (const char *)hr_c_threads_text);
+    hr_text_format(&body, "%s\n",
+                   (const char *)(e->form == FORM_LOADED ? hr_c_team_text : hr_c_threads_text));
     if (status == HR_OK) status = hr_contract_mainloop_append(e->plan, &body);
     hr_text_append(&body, hr_text_data(&stages), stages.length);
     print_scratch_sizes(e);

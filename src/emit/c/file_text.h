@@ -7,6 +7,7 @@ extern const unsigned char
 extern const unsigned char hr_c_arg_lanes_text[]; /* holes NAME, LANES, BETTER: the first position of the
                                                      largest or smallest lane, a NaN before all else */
 extern const unsigned char hr_c_threads_text[];   /* OpenMP or none */
+extern const unsigned char hr_c_team_text[];      /* of the program that loads the code */
 extern const unsigned char
     hr_c_loaded_launch_text[]; /* hr_execution of device/device.h as loaded code sees it */
 extern const unsigned char hr_c_list_types_text[]; /* hr_pieces of base/pieces.h */

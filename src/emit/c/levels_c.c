@@ -6,8 +6,8 @@
  * other than x86-64 the last level is the only one.
  */
 
-#include "emit/c/emit_c_section.h"
 #include "base/memory.h"
+#include "emit/c/emit_c_section.h"
 #include "emit/describe.h"
 #include "schedule/target.h"
 

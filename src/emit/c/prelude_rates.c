@@ -5,7 +5,9 @@
  * way tuning[0] % 8, tuning[3] times over tuning[1] bytes of f32 on each thread. Arguments lie in [0.5, 4),
  * so that no way meets denormals; they are made here, since what the caller's memory holds is arbitrary.
  */
+#include "emit/c/file_text.h"
 #include "emit/prelude.h"
+
 #include <string.h>
 
 static const char loop_text[] = "static void %s_rate(float *to, const float *from, int64_t count) {\n"
@@ -51,23 +53,30 @@ static const char entry_tail[] =
     "    }\n"
     "    return 0;\n"
     "}\n\n"
-    "int hr_entry(const launch *l, void *fault) {\n"
+    "typedef struct job {\n"
+    "    const launch *l;\n"
+    "    int64_t count, done;\n"
+    "} job;\n\n"
+    "static void run_part(void *context, int64_t part, int64_t parts) {\n"
+    "    job *all = context;\n"
+    "    const launch *l = all->l;\n"
+    "    float from[1920];\n"
+    "    float *to = (float *)((char *)l->pointers[0] + part * l->tuning[2]);\n"
     "    int missing = 0;\n"
-    "    int64_t count = l->tuning[1] / 4 < 1920 ? l->tuning[1] / 4 : 1920, rounds = l->tuning[3];\n"
+    "    (void)parts;\n"
+    "    for (int i = 0; i < 1920; i++)\n"
+    "        from[i] = 0.5f + (float)(i * 37 % 1920) * 0x1.cp-10f;\n"
+    "    for (int64_t round = 0; round < l->tuning[3] && !missing; round++)\n"
+    "        missing = run(l->tuning[0], to, from, all->count);\n"
+    "    if (!missing) __atomic_add_fetch(&all->done, 1, __ATOMIC_RELAXED);\n"
+    "}\n\n"
+    "int hr_entry(const launch *l, void *fault) {\n"
+    "    job all = {l, l->tuning[1] / 4 < 1920 ? l->tuning[1] / 4 : 1920, 0};\n"
     "    (void)fault;\n"
-    "#pragma omp parallel num_threads((int)l->threads) reduction(+ : missing)\n"
-    "    {\n"
-    "        float from[1920];\n"
-    "        float *to = (float *)((char *)l->pointers[0] + omp_get_thread_num() * l->tuning[2]);\n"
-    "        for (int i = 0; i < 1920; i++)\n"
-    "            from[i] = 0.5f + (float)(i * 37 % 1920) * 0x1.cp-10f;\n"
-    "        for (int64_t round = 0; round < rounds && !missing; round++)\n"
-    "            missing += run(l->tuning[0], to, from, count);\n"
-    "    }\n"
-    "    *(double *)l->scratch = missing ? 0 : (double)l->threads * (double)rounds * (double)(count / "
-    "HR_LANES * "
+    "    hr_team->run(l->threads, run_part, &all);\n"
+    "    *(double *)l->scratch = (double)all.done * (double)l->tuning[3] * (double)(all.count / HR_LANES * "
     "HR_LANES);\n"
-    "    return missing != 0;\n"
+    "    return all.done == 0;\n"
     "}\n";
 
 #define WAYS 8
@@ -99,14 +108,13 @@ hr_status hr_prelude_rates_source(hr_text *out) {
             hr_text_format(&body, four_text, ways[i].name, ways[i].four);
         else
             hr_text_append(&body, random_text, strlen(random_text));
+    hr_text_format(&body, "%s\n", (const char *)hr_c_team_text);
     hr_text_append(&body, entry_head, strlen(entry_head));
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         hr_text_format(&body, "    case %d: %s_rate(to, from, count); break;\n",
                        ways[i].special * WAYS + ways[i].way, ways[i].name);
     hr_text_append(&body, entry_tail, strlen(entry_tail));
     hr_status status = hr_text_status(&body);
-    const char *include = "#include <omp.h>\n";
-    hr_text_append(out, include, strlen(include));
     if (status == HR_OK) status = hr_prelude_append(hr_text_data(&body), out);
     if (status == HR_OK) hr_text_append(out, body.data, body.length);
     hr_text_clear(&body);

@@ -6,8 +6,8 @@
  * in as many copies as there are threads: then each thread takes a strip of its share of the columns through
  * all tasks, stores that, and goes on to the next.
  */
-#include "ir/graph.h"
 #include "base/memory.h"
+#include "ir/graph.h"
 #include "schedule/cpu/passes_cpu.h"
 
 #include <stdlib.h>

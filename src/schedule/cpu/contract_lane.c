@@ -3,8 +3,8 @@
  * In: the products of a plan. Out: of each operand an index and whether vectors can be loaded along it. Where
  * nothing can, the operand is evaluated element by element.
  */
-#include "ir/graph.h"
 #include "base/memory.h"
+#include "ir/graph.h"
 #include "plan/whole_range.h"
 #include "schedule/cpu/passes_cpu.h"
 

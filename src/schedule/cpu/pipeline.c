@@ -1,7 +1,7 @@
 /* Software pipelining of a stage's passes over rows: pass p works on row r - p while pass 0 works on row r.
  * In: a stage with values and lanes. Out: whether it is pipelined, and how. */
-#include "schedule/cpu/passes_cpu.h"
 #include "base/memory.h"
+#include "schedule/cpu/passes_cpu.h"
 #include "schedule/dependence.h"
 
 #include "base/dtype.h"
