@@ -177,6 +177,7 @@ static void test_threads_of_the_caller(void **state) {
 
 static void test_processors(void **state) {
     (void)state;
+    unsetenv("OMP_NUM_THREADS");
     const int all = hr_team_processors();
     assert_true(all >= 1);
     setenv("OMP_NUM_THREADS", "1,4", 1);
