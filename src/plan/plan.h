@@ -46,6 +46,8 @@ typedef struct hr_variance_sums {
     int sum;         /* into hr_stage.steps */
     hr_expr *square; /* f^2 */
     hr_expr *about;  /* the same for the whole row */
+    hr_expr
+        *centred; /* the step's value, made of f and `about`: what parts of a row add up about their own */
 } hr_variance_sums;
 
 /* What values are in each HR_SEGMENT elements of a run of them along an axis: plan/segments.c. */

@@ -57,6 +57,12 @@ static int find_sum(const hr_graph *graph, const hr_stage *stage, const hr_expr 
     return -1;
 }
 
+/* As `square` is one. */
+static hr_expr *squared(hr_graph *graph, const hr_expr *square, hr_expr *of) {
+    hr_expr *args[] = {of, square->op == HR_OP_MUL ? of : square->args[1]};
+    return hr_graph_with_args(graph, square, args);
+}
+
 static const hr_variance_sums *variance_of(hr_graph *graph, const hr_stage *stage, const hr_step *step) {
     if (step->kind != HR_STEP_REDUCE_ROW || step->reduce != HR_OP_REDUCE_SUM || step->value->type != HR_F32)
         return NULL;
@@ -66,13 +72,14 @@ static const hr_variance_sums *variance_of(hr_graph *graph, const hr_stage *stag
         hr_expr *summed = difference->args[side], *about = difference->args[1 - side], *guess;
         int sum = find_sum(graph, stage, summed, step->pass, &guess);
         if (sum < 0 || !is_one_a_row(graph, stage, about)) continue;
+        hr_expr *centred = step->value;
         if (guess) {
             summed = stage->steps[sum].value;
             about = hr_graph_binary(graph, HR_OP_SUB, HR_F32, about, guess);
+            centred = squared(graph, step->value, hr_graph_binary(graph, HR_OP_SUB, HR_F32, summed, about));
         }
         hr_variance_sums *sums = hr_arena_alloc(graph->arena, sizeof *sums);
-        hr_expr *args[] = {summed, step->value->op == HR_OP_MUL ? summed : step->value->args[1]};
-        *sums = (hr_variance_sums){sum, hr_graph_with_args(graph, step->value, args), about};
+        *sums = (hr_variance_sums){sum, squared(graph, step->value, summed), about, centred};
         return sums;
     }
     return NULL;

@@ -116,6 +116,7 @@ static hr_status array_fill(const cuda_case *one, case_array *array, const hr_te
     array->before = malloc((size_t)array->span * size + 1);
     if (!values || !array->before) return hr_fail(HR_OUT_OF_MEMORY, "no memory for %s", tensor->name);
     hr_fill_array(tensor->dtype, values, array->elements, filling);
+    if (one->give) one->give(one, tensor->name, values, array->elements);
     if (one->nonfinite) array_spoil(tensor->dtype, values, array->elements, MANY);
     if (one->spoiled && strcmp(one->spoiled, tensor->name) == 0)
         array_spoil(tensor->dtype, values, array->elements, FEW);
@@ -319,7 +320,10 @@ static hr_status case_check(case_state *state, cuda_outcome *out) {
     cuda_emulation_traffic(state->device, &read, &written);
     out->read = (double)read / fmax(1, work.bytes_read);
     out->written = (double)written / fmax(1, work.bytes_written);
-    return HR_OK;
+    void *arrays[ARGUMENTS_MAX];
+    for (int i = 0; i < state->count; i++)
+        arrays[i] = state->arrays[i].data;
+    return state->one->look ? state->one->look(state->one, arrays) : HR_OK;
 }
 
 static void case_end(case_state *state) {

@@ -21,6 +21,10 @@ typedef struct cuda_case {
     bool wild;           /* a few elements of whole inputs are beyond every axis */
     uint64_t seed;       /* of the order of threads */
     int points;          /* elements compared, of each result */
+    /* Puts other values into an input, row-major, and looks at what came out of arrays without gaps, one a
+     * argument: HR_WRONG_RESULT with a sentence. NULL = neither. */
+    void (*give)(const struct cuda_case *one, const char *name, void *values, int64_t count);
+    hr_status (*look)(const struct cuda_case *one, void *const *arrays);
 } cuda_case;
 
 typedef struct cuda_outcome {

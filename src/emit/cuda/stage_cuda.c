@@ -170,6 +170,7 @@ static void print_row(hr_cuda_stage *s) {
     hr_cuda_declare_stash(s);
     for (int pass = 0; pass < s->stage->pass_count; pass++) {
         print_row_steps(s, pass);
+        if (pass == 0 && s->c->rows == HR_CUDA_ROWS_RING) hr_cuda_print_ring_wait(s);
         if (hr_cuda_is_merged_pass(s, pass)) {
             hr_cuda_print_merged_values(s, pass);
             continue;

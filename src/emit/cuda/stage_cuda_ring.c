@@ -184,6 +184,10 @@ static void print_next_rows(hr_cuda_stage *s, const hr_expr *const *staged, int 
     hr_print(p, "}");
 }
 
+void hr_cuda_print_ring_wait(hr_cuda_stage *s) {
+    hr_print(s->p, "if (ALIGNED) wait_for_arrivals(arrived + here, round);");
+}
+
 void hr_cuda_print_ring_loop(hr_cuda_stage *s, void (*print_row)(hr_cuda_stage *)) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
@@ -208,7 +212,6 @@ void hr_cuda_print_ring_loop(hr_cuda_stage *s, void (*print_row)(hr_cuda_stage *
     p->indent++;
     print_telling(s, "turn");
     hr_cuda_print_packing(s);
-    hr_print(p, "if (ALIGNED) wait_for_arrivals(arrived + here, round);");
     print_row(s);
     print_copies_out(s);
     print_next_rows(s, staged, count, coming);

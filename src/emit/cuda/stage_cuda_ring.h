@@ -22,6 +22,9 @@ void hr_cuda_print_ring_begin(hr_cuda_stage *s);
 void hr_cuda_print_ring_arrivals(hr_cuda_stage *s);
 /* After a pass: registers hold the row as it came, not what was unpacked from it. */
 void hr_cuda_print_packing(hr_cuda_stage *s);
+/* Before a row's elements are read, and after what is asked of memory for the whole row: both come at once.
+ */
+void hr_cuda_print_ring_wait(hr_cuda_stage *s);
 /* The loop over rows; `print_row` prints what is done with row `task`. */
 void hr_cuda_print_ring_loop(hr_cuda_stage *s, void (*print_row)(hr_cuda_stage *));
 

@@ -17,8 +17,10 @@ enum { COLUMNS_LONG = 1 << 17, THIN = 8 };
 
 static hr_facts facts_of(const hr_device_limits *limits) {
     (void)limits;
-    return (hr_facts){
-        .set = HR_FACT_BYTE_PRODUCTS, .thin_f32 = THIN, .thin = THIN, .columns_most = COLUMNS_LONG - 1};
+    return (hr_facts){.set = HR_FACT_BYTE_PRODUCTS | HR_FACT_FIRST_GUESS,
+                      .thin_f32 = THIN,
+                      .thin = THIN,
+                      .columns_most = COLUMNS_LONG - 1};
 }
 
 /* ---- what a row's passes keep in registers ---- */
@@ -58,6 +60,16 @@ static hr_status stash(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
     hr_stash_functions(&s, most_of);
     hr_stash_end(&s);
     return HR_OK;
+}
+
+/* ---- variances ---- */
+
+/* Each thread adds up about the mean of its own elements, or about that of the row: with a first guess, of
+ * what is left of both. */
+static void centre(hr_plan *plan, hr_stage *stage) {
+    hr_pass_variance(plan->graph, stage);
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].variance) stage->steps[i].value = stage->steps[i].variance->centred;
 }
 
 /* ---- products ---- */
@@ -135,7 +147,7 @@ static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
         const struct hr_assumption *before = plan->graph->assumptions;
         HR_TRY(hr_schedule_lanes(extents, false, plan, stage));
         plan->graph->assumptions = before; /* a GPU's whole numbers are as wide as the text says */
-        if (!stage->contract) hr_pass_variance(plan->graph, stage);
+        if (!stage->contract) centre(plan, stage);
         HR_TRY(hr_graph_status(plan->graph));
         HR_TRY(stash(extents, plan, stage));
         hr_schedule_describe(plan, stage);
