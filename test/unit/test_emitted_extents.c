@@ -150,6 +150,14 @@ static bool is_clamped(place p) {
     return least * 4097 % 11 == 4;
 }
 
+static bool is_never(place p) {
+    return p.n < 0;
+}
+
+static bool is_last(place p) {
+    return p.n > p.n_extent - 3;
+}
+
 /* w[m] = the largest n % 1009 of all n that `text` chooses. */
 static const struct whole_case {
     const char *text;
@@ -161,6 +169,110 @@ static const struct whole_case {
     {"(n * n + m) % 7 < 3", is_squared},
     {"min(n, m) * 4097 % 11 == 4", is_clamped},
 };
+
+/* ---- random ones: sums, products, quotients and remainders of m, n, M, N and small numbers ---- */
+
+enum { NODES_MOST = 15 };
+
+typedef struct whole_node {
+    char op; /* + - * / % for what the language calls // and %; m n M N; 0 = a number */
+    int64_t value;
+    int a, b; /* nodes before this one */
+} whole_node;
+
+typedef struct whole_tree {
+    whole_node nodes[NODES_MOST];
+    int count;
+} whole_tree;
+
+static whole_tree drawn; /* the case in hand */
+
+static uint64_t chance;
+
+static int draw(int below) {
+    chance = chance * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return (int)((chance >> 33) % (uint64_t)below);
+}
+
+static int tree_add(whole_node node) {
+    drawn.nodes[drawn.count] = node;
+    return drawn.count++;
+}
+
+/* Divisors are numbers above 0; a product has a side that is an index or an extent. */
+static int tree_draw(int depth) {
+    static const char leaves[] = "mnnMN", ops[] = "+-**/%";
+    if (depth == 0 || draw(4) == 0)
+        return draw(4) ? tree_add((whole_node){.op = leaves[draw(5)]})
+                       : tree_add((whole_node){.value = 1 + draw(draw(2) ? 9 : 5000)});
+    const char op = ops[draw(6)];
+    const int a = tree_draw(depth - 1);
+    const int b = op == '/' || op == '%' ? tree_add((whole_node){.value = 2 + draw(draw(2) ? 9 : 5000)})
+                                         : tree_draw(op == '*' ? 0 : depth - 1);
+    return tree_add((whole_node){.op = op, .a = a, .b = b});
+}
+
+static void tree_print(int node, hr_text *out) {
+    const whole_node *at = &drawn.nodes[node];
+    if (!at->op)
+        hr_text_format(out, "%lld", (long long)at->value);
+    else if (strchr("mnMN", at->op))
+        hr_text_format(out, "%c", at->op);
+    else {
+        hr_text_format(out, "(");
+        tree_print(at->a, out);
+        hr_text_format(out, at->op == '/' ? " // " : " %c ", at->op);
+        tree_print(at->b, out);
+        hr_text_format(out, ")");
+    }
+}
+
+/* `*fits`: it, and all that it is made of, is an i64. */
+static int64_t tree_value(int node, const place *p, bool *fits) {
+    const whole_node *at = &drawn.nodes[node];
+    int64_t a, b, value = 0;
+    switch (at->op) {
+    case 0:
+        return at->value;
+    case 'm':
+        return p->m;
+    case 'n':
+        return p->n;
+    case 'M':
+        return p->m_extent;
+    case 'N':
+        return p->n_extent;
+    default:
+        a = tree_value(at->a, p, fits), b = tree_value(at->b, p, fits);
+    }
+    if (at->op == '+')
+        *fits &= !__builtin_add_overflow(a, b, &value);
+    else if (at->op == '-')
+        *fits &= !__builtin_sub_overflow(a, b, &value);
+    else if (at->op == '*')
+        *fits &= !__builtin_mul_overflow(a, b, &value);
+    else if (at->op == '/')
+        value = a / b - (a % b < 0);
+    else
+        value = a % b + (a % b < 0 ? b : 0);
+    return value;
+}
+
+static bool is_drawn(place p) {
+    bool fits = true;
+    return tree_value(drawn.count - 1, &p, &fits) == 0;
+}
+
+/* Whether the values at both ends of both axes fit: all others lie between, or are remainders. */
+static bool tree_fits(const int64_t *extents) {
+    bool fits = true;
+    for (int corner = 0; corner < 4 && fits; corner++) {
+        const place p = {corner & 1 ? extents[0] - 1 : 0, corner & 2 ? extents[1] - 1 : 0, extents[0],
+                         extents[1]};
+        tree_value(drawn.count - 1, &p, &fits);
+    }
+    return fits;
+}
 
 static float whole_expected(const struct whole_case *one, place p) {
     int64_t most = -1;
@@ -262,6 +374,57 @@ static void test_views(void **state) {
         assert_true(whole_taken(&wholes[i], FACTOR_VIEW, few, sizes, count) > 0);
 }
 
+/* Random conditions, planned at random extents, at others: up to 2^33 points, those of an array of one
+ * element with stride 0. What is taken is right, what is not is refused before anything is written. */
+static void check_drawn(uint64_t seed) {
+    static const int64_t sizes[] = {1, 2, 7, 100, 999, 4096, 50000, 1 << 20};
+    enum { SIZES = sizeof sizes / sizeof *sizes, POINTS_QUICK = 1 << 22, OTHERS = 5 };
+    const bool all = getenv("HR_TEST_LONG") != NULL;
+    chance = seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
+    drawn.count = 0;
+    tree_draw(3);
+    hr_text text = {0};
+    tree_print(drawn.count - 1, &text);
+    hr_text_format(&text, " %% %d == 0", 2 + draw(9));
+    const int modulus = tree_add((whole_node){.value = atoi(strrchr(hr_text_data(&text), '%') + 2)});
+    tree_add((whole_node){.op = '%', .a = modulus - 1, .b = modulus});
+    int64_t others[OTHERS + 1][2], planned[2] = {sizes[draw(SIZES - 2)], sizes[draw(SIZES - 1)]};
+    int count = 0;
+    for (int i = 0; i < OTHERS; i++) {
+        const int64_t extents[] = {sizes[draw(SIZES - 1)], sizes[draw(SIZES)]};
+        if (extents[0] * extents[1] > POINTS_QUICK || !tree_fits(extents)) continue;
+        memcpy(others[count++], extents, sizeof extents);
+    }
+    const int64_t vast[] = {1 << draw(3), INT64_C(1) << 33};
+    if (all && tree_fits(vast)) {
+        memcpy(others[count], vast, sizeof vast);
+        others[count++][1] /= vast[0];
+    }
+    if (tree_fits(planned))
+        whole_taken(&(struct whole_case){hr_text_data(&text), is_drawn}, (factor)draw(2), planned,
+                    (const int64_t(*)[2])others, count);
+    hr_text_clear(&text);
+}
+
+static void test_drawn(void **state) {
+    (void)state;
+    for (size_t seed = 0; seed < 400; seed++)
+        if (sample_takes(seed, 40)) check_drawn(seed);
+}
+
+/* At 2^33 points: refused at once by 32 bits a lane that are too few, else right, as what is planned for so
+ * many is. */
+static void test_drawn_vast(void **state) {
+    (void)state;
+    static const int64_t few[] = {4, 1000}, vast[][2] = {{1, INT64_C(1) << 33}};
+    static const struct whole_case never = {"n < 0", is_never}, late = {"n > N - 3", is_last};
+    assert_int_equal(whole_taken(&late, FACTOR_SCALAR, few, vast, 1), 0);
+    if (!getenv("HR_TEST_LONG")) return;
+    whole_taken(&late, FACTOR_VIEW, few, vast, 1);
+    assert_int_equal(whole_taken(&never, FACTOR_VIEW, vast[0], vast, 1), 1);
+    assert_int_equal(whole_taken(&late, FACTOR_VIEW, vast[0], vast, 1), 1);
+}
+
 /* What is emitted for many holds for all. */
 static void test_all_are_taken(void **state) {
     (void)state;
@@ -324,8 +487,10 @@ static void test_refused(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_refused), cmocka_unit_test(test_wholes),
-                                       cmocka_unit_test(test_views), cmocka_unit_test(test_all_are_taken),
-                                       cmocka_unit_test(test_random_programs)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_refused),        cmocka_unit_test(test_wholes),
+        cmocka_unit_test(test_views),          cmocka_unit_test(test_drawn),
+        cmocka_unit_test(test_drawn_vast),     cmocka_unit_test(test_all_are_taken),
+        cmocka_unit_test(test_random_programs)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
