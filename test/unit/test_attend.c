@@ -53,6 +53,7 @@ static const struct attend_case {
     {ATTENTION("causal_f16", "f16", "", "", CAUSAL, OUT), true, true},
     {ATTENTION("shifted", "f32", "", "", "where(i + (J - I) > j, " DOT ", -inf)", OUT), true, true},
     {ATTENTION("window", "bf16", "", "", "where(j <= i and j > i - 20, " DOT ", -inf)", OUT), true, true},
+    {ATTENTION("narrow", "f32", "", "", "where(j > i - 3 and j <= i + 2, " DOT ", -inf)", OUT), true, true},
     {ATTENTION("other_half", "f32", "", "", "where(j >= i, " DOT ", -inf)", OUT), true, false},
     {ATTENTION("lengths", "f32", ", length: i32[B]", "", "where(j < length[b] % 50, " DOT ", -inf)", OUT),
      true, false},
@@ -143,6 +144,9 @@ static void test_plans(void **state) {
         if (joins != cases[i].joins || reaches != (cases[i].reaches && cases[i].joins))
             fail_msg("stages %sgo together, %s, in\n%s", joins ? "" : "do not ",
                      reaches ? "and what is masked is left out" : "with what is masked", cases[i].text);
+        const bool windowed = strstr(cases[i].text, "j > i - ") != NULL;
+        if (joins && windowed != (strstr(source, "contract_attend_begin(attend") != NULL))
+            fail_msg("the first keys are %s in\n%s", windowed ? "not left out" : "left out", cases[i].text);
         double all = 2.0 * 2 * 3 * 150 * 170 * 80;
         if (floor.tensor_flops > all || (floor.tensor_flops < all) != cases[i].reaches)
             fail_msg("the floor counts %g of %g in\n%s", floor.tensor_flops, all, cases[i].text);

@@ -146,22 +146,40 @@ static void print_places(hr_printer *p, int number) {
     }
 }
 
-/* Keys that the block's last row reaches. */
-static void print_limit(hr_printer *p, const hr_stage *head) {
-    const hr_contract *c = head->contract;
+/* The last index of queries at one of the block's rows, where all of them are of one run of it; else `other`.
+ */
+static void print_query(hr_printer *p, const hr_contract *c, const char *row, const char *other) {
     const char *size = hr_emit_index_size(p, c->m[c->m_count - 1]);
     const char *index = hr_emit_index(p, c->m[c->m_count - 1]);
-    if (!head->mask_bound) {
-        hr_print(p, "const int64_t limit = %s;", hr_emit_points(p, c->n, c->n_count));
-        return;
-    }
     if (c->m_count == 1)
-        hr_print(p, "const int64_t %s = m + rows - 1;", index);
+        hr_print(p, "const int64_t %s = %s;", index, row);
     else
-        hr_print(p, "const int64_t %s = m / (%s) == (m + rows - 1) / (%s) ? (m + rows - 1) %% (%s) : %s - 1;",
-                 index, size, size, size, size);
-    hr_print(p, "const int64_t limit = contract_attend_limit(attend, %s + %d);",
-             hr_expr_text(p, head->mask_bound), head->mask_bound_more);
+        hr_print(p, "const int64_t %s = m / (%s) == (m + rows - 1) / (%s) ? (%s) %% (%s) : %s;", index, size,
+                 size, row, size, other);
+}
+
+/* Keys that the block's last row reaches, and those that its first row still does. */
+static void print_keys(hr_printer *p, const hr_stage *head) {
+    const hr_contract *c = head->contract;
+    const char *size = hr_emit_index_size(p, c->m[c->m_count - 1]);
+    hr_print(p, "struct contract_attend_span keys = {0, %s};", hr_emit_points(p, c->n, c->n_count));
+    if (head->mask_bound) {
+        hr_print(p, "{");
+        p->indent++;
+        print_query(p, c, "m + rows - 1", hr_format(p, "%s - 1", size));
+        hr_print(p, "keys.end = contract_attend_limit(attend, %s + %d);", hr_expr_text(p, head->mask_bound),
+                 head->mask_bound_more);
+        hr_print_close(p);
+    }
+    hr_printer_forget(p, HR_AT_TASK);
+    if (head->mask_begin) {
+        hr_print(p, "{");
+        p->indent++;
+        print_query(p, c, "m", "0");
+        hr_print(p, "keys.begin = contract_attend_begin(attend, %s + %d, keys.end);",
+                 hr_expr_text(p, head->mask_begin), head->mask_begin_more);
+        hr_print_close(p);
+    }
 }
 
 static void print_block(hr_printer *p, int number) {
@@ -173,13 +191,16 @@ static void print_block(hr_printer *p, int number) {
     hr_print(p, "char *const between = attend->own + attend->blocks.between;");
     hr_print(p, "arguments block = *a;");
     print_places(p, number);
-    print_limit(p, &p->plan->stages[run.first]);
-    hr_print(p, "contract_attend_product(&attend->first, &block, m, rows, limit, %s);",
-             hr_emit_points(p, first->k, first->k_count));
+    print_keys(p, &p->plan->stages[run.first]);
+    hr_print(p, "const struct contract_attend_span depths = {0, %s}, columns = {0, %s};",
+             hr_emit_points(p, first->k, first->k_count), hr_emit_points(p, second->n, second->n_count));
+    hr_print(p, "contract_attend_product(&attend->first, &block, m, rows, keys, depths);");
     for (int k = run.first + 1; k < run.last; k++)
-        hr_print(p, "stage_%d_rows(&block, row, row + rows, limit, attend->own + attend->blocks.area);", k);
-    hr_print(p, "contract_attend_product(&attend->second, &block, m, rows, %s, limit);",
-             hr_emit_points(p, second->n, second->n_count));
+        hr_print(p,
+                 "stage_%d_rows(&block, row, row + rows, keys.begin, keys.end, attend->own + "
+                 "attend->blocks.area);",
+                 k);
+    hr_print(p, "contract_attend_product(&attend->second, &block, m, rows, columns, keys);");
 }
 
 static void print_part(hr_printer *p, int which, int number) {
@@ -213,7 +234,9 @@ static void print_run(hr_printer *p, int number) {
     }
     hr_print(p, "struct contract_attend attend = contract_attend_of(&sizes, parts, thread, threads, work);");
     hr_print(p, "contract_attend_run(&attend, a, %s, stage_%d_block);",
-             p->plan->stages[run.first].mask_bound ? "true" : "false", number);
+             p->plan->stages[run.first].mask_bound || p->plan->stages[run.first].mask_begin ? "true"
+                                                                                            : "false",
+             number);
     if (pairs) {
         hr_print(p, "#ifdef CONTRACT_PAIRS_UNIT");
         hr_print(p, "if (pairs) contract_pairs_end();");

@@ -417,8 +417,9 @@ static hr_status emit_rows(hr_stage_printer *s, hr_stage_functions *out) {
     p->indent--;
     hr_print(p, "}");
     hr_print_back(p, lines);
-    hr_emit_function(p, "static void", hr_format(p, "stage_%d_rows", s->number),
-                     "const arguments *a, int64_t begin, int64_t end, int64_t limit, char *area", &body);
+    hr_emit_function(
+        p, "static void", hr_format(p, "stage_%d_rows", s->number),
+        "const arguments *a, int64_t begin, int64_t end, int64_t from, int64_t limit, char *area", &body);
     return hr_text_status(p->out);
 }
 

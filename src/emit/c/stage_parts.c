@@ -98,15 +98,21 @@ static bool takes_part(hr_cpu_loop loop) {
            loop == HR_LOOP_TRANSPOSED || loop == HR_LOOP_SHARES || loop == HR_LOOP_JOINED;
 }
 
+/* Of the rows between two products, where a mask leaves out keys before the first that counts. */
+static bool starts_late(const hr_stage_printer *s) {
+    return s->plan->stages[hr_schedule_run(s->plan, s->number).first].mask_begin != NULL;
+}
+
 hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *steps) {
     hr_printer *p = s->p;
     hr_lane_pass lanes = {
         .steps = steps, .stash = hr_stash_of(s->stage)->value, .stash_count = hr_stash_of(s->stage)->count};
     lanes.step_count = lane_steps(s, pass, steps);
     const char *whole = s->stage->row_count ? hr_emit_index_size(p, p->lane) : "1";
-    const bool part = takes_part(hr_cpu_walk_of(s->stage)->loop);
-    lanes.first = part ? "first" : "0";
-    lanes.last = part ? "last" : hr_stage_goes_by(s, HR_LOOP_BLOCK) ? "limit" : whole;
+    const bool part = takes_part(hr_cpu_walk_of(s->stage)->loop), block = hr_stage_goes_by(s, HR_LOOP_BLOCK);
+    const bool late = block && starts_late(s);
+    lanes.first = part ? "first" : late ? "from" : "0";
+    lanes.last = part ? "last" : block ? "limit" : whole;
     if (hr_stage_goes_by(s, HR_LOOP_PIPELINE)) {
         lanes.state = "row->";
         lanes.whole = pass == s->stage->pass_count - 1 ? whole : NULL;
@@ -121,7 +127,7 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
     if (lanes.ways == HR_UNROLL_PAIR) lanes.ways = goes_in_pairs(s, &lanes) ? 2 : 1;
     lanes.unit = lanes.ways;
     lanes.chain = s->stage->schedule->chain;
-    if (hr_cpu_walk_of(s->stage)->segments.run && !part && !hr_stage_goes_by(s, HR_LOOP_JAM))
+    if (hr_cpu_walk_of(s->stage)->segments.run && !part && !late && !hr_stage_goes_by(s, HR_LOOP_JAM))
         lanes.segments = &hr_cpu_walk_of(s->stage)->segments;
     hr_stage_prefetch(s, pass, &lanes);
     hr_stage_lines_join(s, pass, &lanes);

@@ -33,10 +33,22 @@ static inline int64_t contract_attend_limit(const struct contract_attend *attend
     return contract_min(n, contract_round(contract_max(most, 1), CONTRACT_ATTEND_STEP));
 }
 
-/* Rows [m, m + rows) of a product whose right operand stands packed: of its columns and of k the first
- * `columns` and `depth`. */
-static void contract_f32_kept(const struct contract_f32_team *team, int64_t m, int64_t rows, int64_t columns,
-                              int64_t depth) {
+/* Keys from which a block goes: before `least` none counts. A step of them is left at least. */
+static inline int64_t contract_attend_begin(const struct contract_attend *attend, int64_t least,
+                                            int64_t limit) {
+    if (!attend->limited) return 0;
+    least = contract_min(least, limit - CONTRACT_ATTEND_STEP);
+    return contract_max(least, 0) / CONTRACT_ATTEND_STEP * CONTRACT_ATTEND_STEP;
+}
+
+/* Columns or depths of a product, from `begin`, a whole step, to below `end`. */
+struct contract_attend_span {
+    int64_t begin, end;
+};
+
+/* Rows [m, m + rows) of a product whose right operand stands packed: of its columns and of k these. */
+static void contract_f32_kept(const struct contract_f32_team *team, int64_t m, int64_t rows,
+                              struct contract_attend_span columns, struct contract_attend_span depths) {
     const struct contract_blocks *blocks = team->blocks;
     const int64_t width = team->choice->columns;
     const float *right = (const float *)(team->shared + blocks->right);
@@ -45,22 +57,24 @@ static void contract_f32_kept(const struct contract_f32_team *team, int64_t m, i
     float *tile = (float *)(team->own + blocks->tile);
     double *totals = (double *)(team->own + blocks->totals);
     struct contract_f32_range range = {.m = m, .rows = rows};
-    depth = contract_round(contract_ceil(depth, team->choice->together), team->choice->step);
-    for (range.k = 0; range.k == 0 || range.k < depth; range.k += blocks->k_block) {
+    const int64_t begin = depths.begin / team->choice->together;
+    const int64_t depth =
+        contract_round(contract_ceil(depths.end, team->choice->together), team->choice->step);
+    for (range.k = begin; range.k == begin || range.k < depth; range.k += blocks->k_block) {
         range.depth = contract_min(blocks->k_block, depth - range.k);
         range.chunk = contract_f32_chunk(team, range.depth);
         const bool last = range.k + range.depth >= depth;
         range.least = contract_f32_pack_left(team, m, rows, range.k, range.depth);
-        for (range.n = 0; range.n < columns; range.n += width) {
+        for (range.n = columns.begin; range.n < columns.end; range.n += width) {
             const int64_t panel = range.n / width;
             const float *packed = right + panel * width * blocks->depth + range.k * width;
             const int64_t place = blocks->passes > 1 ? panel * blocks->task_rows * width : 0;
             float *sums = tile + place;
-            range.columns = contract_min(width, columns - range.n);
+            range.columns = contract_min(width, columns.end - range.n);
             contract_f32_pass(team, &range, (struct contract_f32_panel){packed, least[panel]},
-                              range.k % chain == 0, sums);
-            if (blocks->chained && (last || (range.k + range.depth) % chain == 0))
-                contract_f32_fold(sums, totals + place, rows * width, range.k < chain);
+                              (range.k - begin) % chain == 0, sums);
+            if (blocks->chained && (last || (range.k + range.depth - begin) % chain == 0))
+                contract_f32_fold(sums, totals + place, rows * width, range.k - begin < chain);
             if (last && blocks->chained) contract_f32_unfold(totals + place, rows * width, sums);
             if (last) contract_f32_finish(team, &range, sums);
         }
@@ -69,12 +83,13 @@ static void contract_f32_kept(const struct contract_f32_team *team, int64_t m, i
 
 /* The product of rows [m, m + rows), with what the arguments say of them. */
 static void contract_attend_product(const struct contract_f32_team *team, const struct arguments *arguments,
-                                    int64_t m, int64_t rows, int64_t columns, int64_t depth) {
+                                    int64_t m, int64_t rows, struct contract_attend_span columns,
+                                    struct contract_attend_span depths) {
     struct contract_f32 product = *team->product;
     struct contract_f32_team own = *team;
     product.arguments = arguments;
     own.product = &product;
-    contract_f32_kept(&own, m, rows, columns, depth);
+    contract_f32_kept(&own, m, rows, columns, depths);
 }
 
 static void contract_attend_pack(const struct contract_f32_team *team) {
