@@ -43,6 +43,19 @@ static bool selected(const char *only, const bench_case *of) {
     return false;
 }
 
+/* None of the table's kernels has the name, or one of the names. */
+static int only_unknown(const arguments *arguments, const char *only, const bench_cases *cases) {
+    const char **names = calloc((size_t)cases->count + 1, sizeof *names);
+    if (!names) return complain(arguments, "out of memory");
+    for (int i = 0; i < cases->count; i++)
+        names[i] = cases->list[i].kernel;
+    complain_begin(arguments, "--only %s: no kernel of that name is in the table", only);
+    complain_closest("", closest_name(only, names, cases->count));
+    fprintf(stderr, "\n");
+    free(names);
+    return EXIT_USAGE;
+}
+
 static bool row_progress(void *context, const char *what, double done, double total) {
     run_state *state = context;
     char words[64];
@@ -242,7 +255,7 @@ static int run_bench(const arguments *arguments, terminal *terminal) {
     for (int i = 0; i < cases.count; i++)
         state.count += selected(only, &cases.list[i]);
     if (code == 0 && state.count == 0)
-        code = complain(arguments, "--only %s: no kernel of that name is in the table", only ? only : "");
+        code = only ? only_unknown(arguments, only, &cases) : complain(arguments, "the table has no kernel");
     if (code == 0) {
         hr_status status = hr_device_open(arguments_value(arguments, "device", NULL), &state.device);
         if (status == HR_OK)

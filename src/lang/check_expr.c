@@ -65,6 +65,8 @@ static const char *habit_of(const char *name) {
                                             {"if", "; write where(condition, a, b)"},
                                             {"select", "; write where(condition, a, b)"},
                                             {"prod", "; write exp(sum[k](log(x[k]))) where all are above 0"},
+                                            {"any", "; write max[k](where(x[k], 1, 0)) > 0"},
+                                            {"all", "; write min[k](where(x[k], 1, 0)) > 0"},
                                             {"mod", "; write a % b"},
                                             {"fma", "; write a * b + c"},
                                             {"swish", "; write silu(x)"},
@@ -188,6 +190,15 @@ void hr_check_close_indices(hr_checker *checker, int count) {
 
 /* ---- names ---- */
 
+/* A value that other languages have under that name; NULL = none. */
+static const char *value_habit_of(const char *name) {
+    static const char *const habits[][2] = {
+        {"True", "; write true"}, {"False", "; write false"}, {"None", "; an index names a whole axis"}};
+    for (size_t i = 0; i < sizeof habits / sizeof *habits; i++)
+        if (strcmp(habits[i][0], name) == 0) return habits[i][1];
+    return NULL;
+}
+
 static void unknown_name(hr_checker *checker, const hr_syntax *syntax, bool element) {
     const hr_function *function = checker->function;
     hr_nearest nearest = hr_nearest_to(checker->messages, syntax->symbol->name);
@@ -207,6 +218,12 @@ static void unknown_name(hr_checker *checker, const hr_syntax *syntax, bool elem
         hr_nearest_consider(&nearest, function->extents[i]);
     for (int i = 0; i < checker->live_count && !element; i++)
         hr_nearest_consider(&nearest, checker->live[i]->name);
+    const char *habit = element ? NULL : value_habit_of(syntax->symbol->name);
+    if (habit) {
+        hr_messages_add(checker->messages, syntax->place, "there is no '%s' here%s", syntax->symbol->name,
+                        habit);
+        return;
+    }
     const char *mend =
         element   ? ""
         : capital ? "; an extent must stand in a shape or a range"

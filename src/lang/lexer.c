@@ -224,6 +224,7 @@ static hr_token unknown_token(hr_lexer *lexer, hr_token token) {
                   {"!", "; write not"},
                   {";", "; a statement ends at the end of its line"},
                   {".", "; functions and reductions stand alone, as in exp(x[m]) and sum[n](x[m, n])"},
+                  {"...", "; an index names a whole axis, as in x[m, n]"},
                   {"?", "; write where(condition, a, b)"},
                   {"\"", ""},
                   {"\xc3\x97", "; write *"},

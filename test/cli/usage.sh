@@ -147,6 +147,7 @@ expect 2 "a comparison takes two files, before and after, not 1" diagnose a --co
 expect 2 "absent.json" diagnose absent.json
 expect 2 "roofs are what" diagnose absent.json --roof absent.roof
 expect 2 "no kernel of that name" bench --only nothing
+expect 2 "no kernel of that name is in the table; did you mean softmax?" bench --only softmx
 expect 2 "one folder of kernels at a time" bench a b
 expect 2 "--repeat is a whole number of at least 1" bench --repeat 0
 expect 2 "--repeat is at most 1000" bench --repeat 1001
