@@ -74,6 +74,8 @@ static void write_float(writer *w, double number) {
 static void write_number(writer *w, const hr_expr *number, bool whole) {
     if (number->type == HR_BOOL)
         hr_text_format(w->out, "%s", number->whole ? "true" : "false");
+    else if (!hr_type_is_float(number->type) && number->whole == INT64_MIN) /* its digits are beyond i64 */
+        hr_text_format(w->out, "(-%" PRId64 " - 1)", INT64_MAX);
     else if (!hr_type_is_float(number->type))
         hr_text_format(w->out, "%" PRId64, number->whole);
     else if (whole)

@@ -38,17 +38,17 @@ hr_op hr_check_function_named(const char *name) {
     return op_named(name, HR_OP_EXP, HR_OP_RANDOM);
 }
 
-static hr_op reducer_named(const char *name) {
+hr_op hr_check_reducer_named(const char *name) {
     return op_named(name, HR_OP_REDUCE_SUM, HR_OP_SOFTMAX);
 }
 
-static void consider_ops(hr_nearest *nearest, hr_op first, hr_op last) {
+void hr_check_consider_ops(hr_nearest *nearest, hr_op first, hr_op last) {
     for (hr_op op = first; op <= last; op++)
         hr_nearest_consider(nearest, hr_op_info_of(op)->name);
 }
 
 /* What other languages call it. */
-static const char *habit_of(const char *name) {
+const char *hr_check_habit(const char *name) {
     static const char *const habits[][2] = {{"pow", "; write x^y"},
                                             {"ln", "; write log(x)"},
                                             {"fabs", "; write abs(x)"},
@@ -79,12 +79,12 @@ static const char *habit_of(const char *name) {
 
 void hr_check_unknown_function(hr_checker *checker, const hr_syntax *syntax) {
     const char *name = syntax->symbol->name;
-    if (reducer_named(name) != HR_OP_COUNT) {
+    if (hr_check_reducer_named(name) != HR_OP_COUNT) {
         hr_messages_add(checker->messages, syntax->place,
                         "%s needs the index that it runs over; write %s[k](...)", name, name);
         return;
     }
-    const char *habit = habit_of(name), *dtype = hr_dtype_habit(name);
+    const char *habit = hr_check_habit(name), *dtype = hr_dtype_habit(name);
     if (dtype) {
         hr_messages_add(checker->messages, syntax->place, "there is no function '%s'; write %s(x)", name,
                         dtype);
@@ -92,7 +92,7 @@ void hr_check_unknown_function(hr_checker *checker, const hr_syntax *syntax) {
     }
     bool capital = name[0] >= 'A' && name[0] <= 'Z';
     hr_nearest nearest = hr_nearest_to(checker->messages, name);
-    consider_ops(&nearest, HR_OP_EXP, HR_OP_RANDOM);
+    hr_check_consider_ops(&nearest, HR_OP_EXP, HR_OP_RANDOM);
     for (int i = 0; checker->function && i < checker->function->variable_count; i++)
         hr_nearest_consider(&nearest, checker->function->variables[i].name);
     if (capital && !nearest.best)
@@ -108,31 +108,12 @@ void hr_check_unknown_function(hr_checker *checker, const hr_syntax *syntax) {
                     shown(syntax->symbol).text, habit ? habit : hr_nearest_words(&nearest).text);
 }
 
-static void unknown_reducer(hr_checker *checker, const hr_syntax *syntax) {
-    const char *name = syntax->symbol->name;
-    hr_dtype dtype;
-    if (hr_check_function_named(name) != HR_OP_COUNT || syntax->symbol->def ||
-        hr_check_bind(checker, syntax->symbol)->variable >= 0 || hr_dtype_parse(name, strlen(name), &dtype)) {
-        hr_messages_add(checker->messages, syntax->place, "%s takes no index; write %s(...)",
-                        shown(syntax->symbol).text, shown(syntax->symbol).text);
-        return;
-    }
-    hr_nearest nearest = hr_nearest_to(checker->messages, name);
-    consider_ops(&nearest, HR_OP_REDUCE_SUM, HR_OP_SOFTMAX);
-    const char *habit = habit_of(name);
-    hr_messages_add(checker->messages, syntax->place, "there is no reducer '%s'%s",
-                    shown(syntax->symbol).text,
-                    nearest.best ? hr_nearest_words(&nearest).text
-                    : habit      ? habit
-                                 : "; there are sum mean max min argmax argmin logsumexp softmax");
-}
-
 bool hr_check_arity(hr_checker *checker, const hr_syntax *syntax, int arity) {
     if (syntax->item_count == arity) return true;
     hr_messages_add(checker->messages, syntax->place, "%s takes %d argument%s, and here %s %d%s",
                     shown(syntax->symbol).text, arity, arity == 1 ? "" : "s",
                     syntax->item_count == 1 ? "stands" : "stand", syntax->item_count,
-                    reducer_named(syntax->symbol->name) != HR_OP_COUNT && syntax->item_count == 1
+                    hr_check_reducer_named(syntax->symbol->name) != HR_OP_COUNT && syntax->item_count == 1
                         ? "; over an index it is written with brackets, as in max[k](...)"
                         : "");
     return false;
@@ -378,7 +359,7 @@ static APART hr_expr *subscripted(hr_checker *checker, const hr_syntax *syntax) 
     if (!syntax->item_count)
         hr_messages_add(checker->messages, syntax->place, "no subscript stands between the brackets of %s",
                         shown(symbol).text);
-    else if (reducer_named(symbol->name) != HR_OP_COUNT)
+    else if (hr_check_reducer_named(symbol->name) != HR_OP_COUNT)
         hr_messages_add(checker->messages, syntax->place,
                         "%s is no tensor here; the reduction is written %s[k](...)", symbol->name,
                         symbol->name);
@@ -388,92 +369,6 @@ static APART hr_expr *subscripted(hr_checker *checker, const hr_syntax *syntax) 
     else
         unknown_name(checker, syntax, true);
     return NULL;
-}
-
-/* ---- reductions ---- */
-
-/* range = index [ "<" extent ] */
-static bool range(hr_checker *checker, const hr_syntax *syntax, bool softmax, int *out) {
-    const hr_syntax *index = syntax, *limit = NULL;
-    if (syntax->kind == HR_SYNTAX_OPERATION && syntax->op == HR_OP_LT) {
-        index = syntax->items;
-        limit = index->next;
-    }
-    if (index->kind != HR_SYNTAX_NAME) {
-        bool mistaken = syntax->kind == HR_SYNTAX_OPERATION && syntax->op == HR_OP_LE;
-        hr_messages_add(checker->messages, syntax->place,
-                        "a reducer's brackets hold indices, as in sum[k](...) or sum[k < K](...)%s",
-                        mistaken ? "; write k < K + 1 for k <= K" : "");
-        return false;
-    }
-    hr_expr *extent = limit ? hr_check_extent(checker, limit) : NULL;
-    if (limit && !extent) return false;
-    if (softmax && hr_check_bind(checker, index->symbol)->index < 0) {
-        hr_messages_add(
-            checker->messages, index->place,
-            "softmax leaves %s free, so %s must be an index of the left side or of a reduction around it",
-            shown(index->symbol).text, shown(index->symbol).text);
-        return false;
-    }
-    *out = softmax ? index->symbol->index : hr_check_open_index(checker, index->symbol, index->place);
-    if (*out < 0) return false;
-    return !extent || hr_check_range(checker, *out, extent, limit->place, "a range", NULL);
-}
-
-static bool has_extents(hr_checker *checker, const int *bound, int count) {
-    bool good = true;
-    for (int i = 0; i < count; i++) {
-        hr_index *index = &checker->function->indices[bound[i]];
-        if (index->extent) continue;
-        hr_shown text = hr_text_shown(index->name, strlen(index->name));
-        hr_messages_add(checker->messages, index->place,
-                        "%s stands alone on no axis, so its range is unknown; write %s < N with an extent N",
-                        text.text, text.text);
-        good = false;
-    }
-    return good;
-}
-
-static hr_expr *reduced(hr_checker *checker, const hr_syntax *syntax, hr_op op, int *bound, int count) {
-    bool softmax = op == HR_OP_SOFTMAX;
-    for (int i = 0; i < count && softmax; i++)
-        checker->indices[bound[i]].normalised++;
-    hr_expr *arg = hr_check_expression(checker, syntax->body);
-    for (int i = 0; i < count && softmax; i++)
-        checker->indices[bound[i]].normalised--;
-    if (!arg || (!softmax && !has_extents(checker, bound, count))) return NULL;
-    hr_expr *new = hr_check_reduction(checker, op, syntax->place, arg);
-    if (!new || hr_arena_room(checker->arena) < 4096) return NULL;
-    new->bound_count = count;
-    new->bound = hr_arena_alloc(checker->arena, (size_t)count * sizeof *bound);
-    memcpy(new->bound, bound, (size_t)count * sizeof *bound);
-    return new;
-}
-
-static APART hr_expr *reduction(hr_checker *checker, const hr_syntax *syntax) {
-    if (checker->frame) return NULL;
-    hr_op op = reducer_named(syntax->symbol->name);
-    if (op == HR_OP_COUNT) {
-        unknown_reducer(checker, syntax);
-        return NULL;
-    }
-    int bound[HR_DOMAIN_MAX], count = 0;
-    bool good = syntax->item_count >= 1 && syntax->item_count <= HR_DOMAIN_MAX;
-    if (!good)
-        hr_messages_add(checker->messages, syntax->place, "%s takes 1 to %d indices between its brackets",
-                        syntax->symbol->name, HR_DOMAIN_MAX);
-    int opened = checker->live_count;
-    for (const hr_syntax *item = syntax->items; item && good; item = item->next, count++) {
-        good = range(checker, item, op == HR_OP_SOFTMAX, &bound[count]);
-        for (int i = 0; i < count && good; i++)
-            if (bound[i] == bound[count]) {
-                hr_messages_add(checker->messages, item->place, "an index stands twice in these brackets");
-                good = false;
-            }
-    }
-    hr_expr *new = good ? reduced(checker, syntax, op, bound, count) : NULL;
-    hr_check_close_indices(checker, checker->live_count - opened);
-    return new;
 }
 
 /* ---- calls ---- */
@@ -570,7 +465,10 @@ hr_expr *hr_check_expression(hr_checker *checker, const hr_syntax *syntax) {
         value = call(checker, syntax);
         break;
     case HR_SYNTAX_REDUCTION:
-        value = reduction(checker, syntax);
+        value = hr_check_reduced(checker, syntax);
+        break;
+    case HR_SYNTAX_RANGE:
+        hr_messages_add(checker->messages, syntax->place, "a range stands in a reducer's brackets only");
         break;
     case HR_SYNTAX_NAMED:
         hr_messages_add(checker->messages, syntax->place,

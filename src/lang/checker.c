@@ -150,7 +150,8 @@ typedef struct around {
 static bool is_bound(const around *around, const hr_symbol *symbol) {
     for (; around; around = around->outer)
         for (const hr_syntax *item = around->reduction->items; item; item = item->next)
-            if ((is_range(item) ? item->items : item)->symbol == symbol) return true;
+            if ((item->kind == HR_SYNTAX_RANGE || is_range(item) ? item->items : item)->symbol == symbol)
+                return true;
     return false;
 }
 

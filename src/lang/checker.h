@@ -66,6 +66,22 @@ typedef struct hr_checker {
     const hr_statement *own; /* non-NULL where an inout's own element may be read */
 } hr_checker;
 
+/* ---- suggestions ---- */
+
+/* The candidate nearest to a misspelled name. */
+typedef struct hr_nearest {
+    const char *name, *best;
+    int distance;
+} hr_nearest;
+
+/* Finds nothing, at no cost, where `messages` keeps no more; NULL = it does. */
+hr_nearest hr_nearest_to(const hr_messages *messages, const char *name);
+void hr_nearest_consider(hr_nearest *nearest, const char *candidate);
+/* What other languages call a dtype: "float32" is f32. NULL where it is none of these. */
+const char *hr_dtype_habit(const char *name);
+/* "; did you mean x?" or "". */
+hr_shown hr_nearest_words(const hr_nearest *nearest);
+
 /* ---- check_expr.c ---- */
 
 /* The symbol with its meanings in this kernel. */
@@ -79,8 +95,18 @@ int hr_check_open_index(hr_checker *checker, hr_symbol *symbol, hr_place place);
 void hr_check_close_indices(hr_checker *checker, int count);
 /* The function of the language with this name, or HR_OP_COUNT. */
 hr_op hr_check_function_named(const char *name);
+/* The reducer, softmax included, or HR_OP_COUNT. */
+hr_op hr_check_reducer_named(const char *name);
+/* What is to be written for what other languages call it; NULL = not known. */
+const char *hr_check_habit(const char *name);
+void hr_check_consider_ops(hr_nearest *nearest, hr_op first, hr_op last);
 void hr_check_unknown_function(hr_checker *checker, const hr_syntax *syntax);
 bool hr_check_arity(hr_checker *checker, const hr_syntax *call, int arity);
+
+/* ---- check_reduction.c ---- */
+
+/* sum[k < K](x[k]) */
+hr_expr *hr_check_reduced(hr_checker *checker, const hr_syntax *syntax);
 
 /* ---- check_def.c ---- */
 
@@ -122,22 +148,6 @@ void hr_check_titles(hr_checker *checker);
 void hr_check_symbols(const hr_checker *checker, const hr_program *program);
 /* " (here T is f32)" for a message that follows from it, "" in a kernel without variables. */
 hr_shown hr_check_assumed(const hr_checker *checker);
-
-/* ---- suggestions ---- */
-
-/* The candidate nearest to a misspelled name. */
-typedef struct hr_nearest {
-    const char *name, *best;
-    int distance;
-} hr_nearest;
-
-/* Finds nothing, at no cost, where `messages` keeps no more; NULL = it does. */
-hr_nearest hr_nearest_to(const hr_messages *messages, const char *name);
-void hr_nearest_consider(hr_nearest *nearest, const char *candidate);
-/* What other languages call a dtype: "float32" is f32. NULL where it is none of these. */
-const char *hr_dtype_habit(const char *name);
-/* "; did you mean x?" or "". */
-hr_shown hr_nearest_words(const hr_nearest *nearest);
 
 /* ---- check_condition.c ---- */
 

@@ -184,13 +184,35 @@ static hr_syntax *item(hr_parser *p) {
     return first;
 }
 
+/* subscript = expression | name "from" expression "to" expression */
+static hr_syntax *subscript(hr_parser *p) {
+    hr_syntax *index = hr_parse_expression(p, HR_LEVEL_OR);
+    if (!index || index->kind != HR_SYNTAX_NAME || !hr_parse_at_word(p, "from")) return index;
+    hr_syntax *range = hr_parse_node(p, HR_SYNTAX_RANGE, index->place);
+    hr_parse_advance(p);
+    hr_syntax *begin = range ? hr_parse_expression(p, HR_LEVEL_OR) : NULL;
+    if (!begin) return NULL;
+    if (!hr_parse_at_word(p, "to")) {
+        hr_parse_unexpected(p, "'to'", "a range is written j from a to b, with a in it and b not");
+        return NULL;
+    }
+    hr_parse_advance(p);
+    hr_syntax *end = hr_parse_expression(p, HR_LEVEL_OR);
+    if (!end) return NULL;
+    range->items = index;
+    index->next = begin;
+    begin->next = end;
+    range->item_count = 3;
+    return deepen(p, range, begin) && deepen(p, range, end) ? range : NULL;
+}
+
 /* items = item { "," item } up to and with `close` */
 bool hr_parse_items(hr_parser *p, hr_syntax *parent, hr_token_kind close) {
     hr_syntax **end = &parent->items;
     p->square_or_round++;
     while (!hr_parse_at(p, close)) {
         if (parent->item_count && !hr_parse_expect(p, HR_TOKEN_COMMA, "")) return false;
-        hr_syntax *next = close == HR_TOKEN_RIGHT_ROUND ? item(p) : hr_parse_expression(p, HR_LEVEL_OR);
+        hr_syntax *next = close == HR_TOKEN_RIGHT_ROUND ? item(p) : subscript(p);
         if (!next || !deepen(p, parent, next)) return false;
         *end = next;
         end = &next->next;

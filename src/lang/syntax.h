@@ -14,6 +14,7 @@ typedef enum hr_syntax_kind {
     HR_SYNTAX_ELEMENT,   /* x[items] */
     HR_SYNTAX_CALL,      /* f(items) */
     HR_SYNTAX_REDUCTION, /* sum[items](body) */
+    HR_SYNTAX_RANGE,     /* j from a to b: items j, a, b */
     HR_SYNTAX_NAMED,     /* x=items: an argument of a call of a kernel */
     HR_SYNTAX_OPERATION  /* an operator: op over items */
 } hr_syntax_kind;

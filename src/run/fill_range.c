@@ -143,7 +143,9 @@ static void constrain_comparison(finding *finding, const hr_expr *expr) {
     for (int side = 0; side < 2; side++) {
         interval range;
         if (expr->args[side]->op == HR_OP_INDEX && interval_of(finding, expr->args[side], &range))
-            constrain(finding, expr->args[1 - side], range.low, range.high, 0);
+            constrain(finding, expr->args[1 - side], range.low,
+                      range.high + (expr->op != HR_OP_EQ && expr->op != HR_OP_NE),
+                      0); /* a bound: all of it */
     }
 }
 
@@ -193,7 +195,7 @@ static void expr_find(finding *finding, const hr_expr *expr) {
         expr_find(finding, expr->args[a]);
     if (expr->op == HR_OP_ELEMENT)
         subscripts_find(finding, &finding->function->tensors[expr->tensor], expr->args);
-    else if (expr->op == HR_OP_EQ || expr->op == HR_OP_NE)
+    else if (hr_op_is_comparison(expr->op))
         constrain_comparison(finding, expr);
     else if (expr->op == HR_OP_SQRT || expr->op == HR_OP_RSQRT || expr->op == HR_OP_LOG ||
              expr->op == HR_OP_LOG2)

@@ -114,6 +114,15 @@ static const struct user_case {
      "1 stage: scatter",
      "add_to(t_n",
      {{1023, 512}, {-1}}},
+    /* ---- ranges that end where data say ---- */
+    {"kernel parts(x: f32[B, N], begin: i32[B], end: i32[B]) -> (t: f32[B], m: f32[B], p: f32[B, N]) {\n"
+     "    t[b] = sum[n from begin[b] to end[b]](x[b, n])\n"
+     "    m[b] = max[n < end[b]](x[b, n])\n"
+     "    p[b, n] = softmax[n < end[b] + 1](x[b, n]) }",
+     {4096, 4096},
+     "1 stage: row",
+     NULL,
+     {{9, 33}, {1, 1}, {3, 1030}, {2, 0}}},
     /* ---- places that are given their values ---- */
     {"kernel keep(k: bf16[T, H, D], slot: i32[T], cache: inout bf16[S, H, D]) {\n"
      "    cache[slot[t], h, d] = k[t, h, d] if slot[t] % 3 != 0 }",

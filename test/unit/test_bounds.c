@@ -1,0 +1,163 @@
+/* Reductions whose ranges end, or begin and end, where data say: against loops over those ranges. Bounds
+ * below 0 and beyond the axis are cut there; what is beyond them is not read, whatever it holds. */
+#include "device/device.h"
+#include "support/cpu_device.h"
+
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static const char text[] =
+    "kernel k(x: f32[B, N], begin: i32[B], end: i32[B], at: i32[N])\n"
+    "    -> (total: f32[B], most: f32[B], average: f32[B], log: f32[B], place: i64[B], part: f32[B, N],\n"
+    "        least: i64[B], seen: f32[B], pairs: f32)\n{\n"
+    "    total[b] = sum[n from begin[b] to end[b]](x[b, n])\n"
+    "    most[b] = max[n < end[b]](x[b, n])\n"
+    "    average[b] = mean[n from begin[b] to end[b] + 1](x[b, n])\n"
+    "    log[b] = logsumexp[n from begin[b] to N](x[b, n])\n"
+    "    place[b] = argmax[n < end[b]](x[b, n])\n"
+    "    part[b, n] = softmax[n from begin[b] to end[b]](x[b, n])\n"
+    "    least[b] = min[n < end[b]](i64(8 * x[b, n]))\n"
+    "    seen[b] = sum[n < end[b]](x[b, at[n]])\n"
+    "    pairs = sum[b, n < end[b]](x[b, n])\n}\n";
+
+static void good(hr_status status) {
+    if (status != HR_OK) fail_msg("%s", hr_last_error());
+}
+
+static void *array_of(const hr_kernel *kernel, const char *name) {
+    hr_array array = {.size = sizeof array};
+    good(hr_kernel_array(kernel, name, &array));
+    return array.data;
+}
+
+static int64_t cut(int64_t value, int64_t most) {
+    return value < 0 ? 0 : value > most ? most : value;
+}
+
+static void near(const char *what, int64_t row, double got, double want) {
+    if (got == want || (isnan(got) && isnan(want)) || fabs(got - want) <= 1e-5 * (1 + fabs(want))) return;
+    fail_msg("%s[%lld] is %.9g, not %.9g", what, (long long)row, got, want);
+}
+
+typedef struct row_values {
+    double total, most, average, log, least, seen, sum;
+    int64_t place, first, last;
+} row_values;
+
+static row_values values_of(const float *x, const int32_t *at, int64_t begin, int64_t end, int64_t n) {
+    row_values v = {.most = -INFINITY, .first = cut(begin, n), .last = cut(end, n), .least = 0x1p63};
+    const int64_t beyond = cut(end + 1, n);
+    double average = 0, log_sum = 0;
+    for (int64_t i = v.first; i < v.last; i++)
+        v.total += x[i];
+    for (int64_t i = 0; i < v.last; i++) {
+        if (x[i] > v.most) v.place = i;
+        v.most = fmax(v.most, x[i]);
+        v.least = fmin(v.least, trunc(8 * (double)x[i]));
+        v.seen += x[at[i]];
+        v.sum += x[i];
+    }
+    for (int64_t i = v.first; i < beyond; i++)
+        average += x[i];
+    for (int64_t i = v.first; i < n; i++)
+        log_sum += exp(x[i]);
+    v.average = v.first < beyond ? average / (double)(beyond - v.first) : NAN;
+    v.log = log(log_sum);
+    return v;
+}
+
+static void check_row(const hr_kernel *kernel, int64_t b, int64_t n, const row_values *v) {
+    const float *x = (float *)array_of(kernel, "x") + b * n,
+                *part = (float *)array_of(kernel, "part") + b * n;
+    double sum = 0;
+    near("total", b, ((float *)array_of(kernel, "total"))[b], v->total);
+    near("most", b, ((float *)array_of(kernel, "most"))[b], v->most);
+    near("average", b, ((float *)array_of(kernel, "average"))[b], v->average);
+    near("log", b, ((float *)array_of(kernel, "log"))[b], v->log);
+    near("seen", b, ((float *)array_of(kernel, "seen"))[b], v->seen);
+    near("place", b, (double)((int64_t *)array_of(kernel, "place"))[b], (double)v->place);
+    near("least", b, (double)((int64_t *)array_of(kernel, "least"))[b], v->least);
+    for (int64_t i = v->first; i < v->last; i++)
+        sum += exp(x[i]);
+    for (int64_t i = 0; i < n; i++) /* of nothing softmax is NaN */
+        near("part", b, part[i],
+             v->first >= v->last            ? NAN
+             : i < v->first || i >= v->last ? 0
+                                            : exp(x[i]) / sum);
+}
+
+static void test_ranges(void **state) {
+    (void)state;
+    static const int64_t sizes[][2] = {{9, 33}, {1, 1}, {16, 1030}, {5, 64}, {3, 0}, {0, 7}};
+    for (size_t c = 0; c < sizeof sizes / sizeof *sizes; c++) {
+        const int64_t rows = sizes[c][0], n = sizes[c][1];
+        hr_kernel *kernel;
+        good(hr_kernel_load(device, "bounds.hr", text, strlen(text), NULL, &kernel));
+        good(hr_kernel_bind_extent(kernel, "B", rows));
+        good(hr_kernel_bind_extent(kernel, "N", n));
+        good(hr_kernel_fill(kernel, 3));
+        int32_t *begin = array_of(kernel, "begin"), *end = array_of(kernel, "end"),
+                *at = array_of(kernel, "at");
+        const float *x = array_of(kernel, "x");
+        for (int64_t b = 0; b < rows; b++) {
+            begin[b] = (int32_t)(b % 3 == 0 ? 0 : b % 3 == 1 ? n / 4 : -5);
+            end[b] = (int32_t)(b % 4 == 0   ? n
+                               : b % 4 == 1 ? n / 2
+                               : b % 4 == 2 ? n + 9
+                               : b % 8 == 3 ? 0
+                                            : -2);
+        }
+        for (int64_t i = 0; i < n; i++)
+            at[i] = (int32_t)(n - 1 - i);
+        good(hr_kernel_launch(kernel));
+        double pairs = 0;
+        for (int64_t b = 0; b < rows; b++) {
+            const row_values v = values_of(x + b * n, at, begin[b], end[b], n);
+            check_row(kernel, b, n, &v);
+            pairs += v.sum;
+        }
+        near("pairs", 0, *(float *)array_of(kernel, "pairs"), pairs);
+        hr_kernel_destroy(kernel);
+    }
+}
+
+/* What lies beyond a bound may be anything, places that are not there included. */
+static void test_beyond(void **state) {
+    (void)state;
+    static const char gather[] = "kernel k(x: f32[N], at: i32[N], end: i32) -> (s: f32, m: f32) {\n"
+                                 "    s = sum[n < end](x[at[n]])\n    m = max[n < end](x[n])\n}\n";
+    hr_kernel *kernel;
+    good(hr_kernel_load(device, "bounds.hr", gather, strlen(gather), NULL, &kernel));
+    good(hr_kernel_bind_extent(kernel, "N", 70));
+    good(hr_kernel_bind_scalar(kernel, "end", 65));
+    good(hr_kernel_fill(kernel, 3));
+    float *x = array_of(kernel, "x"), total = 0, most = -INFINITY;
+    int32_t *at = array_of(kernel, "at");
+    for (int i = 0; i < 70; i++)
+        at[i] = i < 65 ? i : 1000000000;
+    for (int i = 65; i < 70; i++)
+        x[i] = NAN;
+    for (int i = 0; i < 65; i++) {
+        total += x[i];
+        most = fmaxf(most, x[i]);
+    }
+    good(hr_kernel_launch(kernel));
+    near("s", 0, *(float *)array_of(kernel, "s"), total);
+    near("m", 0, *(float *)array_of(kernel, "m"), most);
+    good(hr_kernel_bind_scalar(kernel, "end", 66));
+    assert_int_equal(hr_kernel_launch(kernel), HR_OUT_OF_RANGE);
+    hr_kernel_destroy(kernel);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_beyond),
+    };
+    return cmocka_run_group_tests(tests, open_device, close_device);
+}
