@@ -25,6 +25,7 @@ bool hr_check_small(hr_checker *checker, const hr_symbol *symbol, hr_place place
 static bool declare(hr_checker *checker, hr_def_syntax *def) {
     const char *name = def->symbol->name;
     hr_dtype dtype;
+    if (def->standard && def->symbol->def) return false;
     bool known = hr_dtype_parse(name, def->symbol->length, &dtype);
     for (hr_op op = HR_OP_EXP; op <= HR_OP_SOFTMAX; op++)
         known |= strcmp(hr_op_info_of(op)->name, name) == 0;

@@ -55,7 +55,6 @@ const char *hr_check_habit(const char *name) {
                                             {"square", "; write x^2"},
                                             {"exp10", "; write 10^x"},
                                             {"reciprocal", "; write 1 / x"},
-                                            {"sign", "; write where(x > 0, 1, where(x < 0, -1, 0))"},
                                             {"len", "; an extent has a name, as N of x: f32[N]"},
                                             {"range", "; an index runs over its axis by itself"},
                                             {"dot", "; write sum[k](a[k] * b[k])"},

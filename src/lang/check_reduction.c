@@ -31,7 +31,7 @@ static void unknown_reducer(hr_checker *checker, const hr_syntax *syntax) {
                     shown(syntax->symbol).text,
                     nearest.best ? hr_nearest_words(&nearest).text
                     : habit      ? habit
-                                 : "; there are sum mean max min argmax argmin logsumexp softmax");
+                                 : "; there are sum mean max min argmax argmin logsumexp softmax any all");
 }
 
 /* ---- ranges ---- */
@@ -220,6 +220,20 @@ static hr_expr *within(hr_checker *checker, hr_op op, const bounds *bounds, int 
     return args[2] ? hr_check_operation(checker, HR_OP_WHERE, arg->place, 3, args) : NULL;
 }
 
+/* any and all are the largest and the smallest of the conditions as numbers. */
+static hr_op reducer_of(const char *name, bool *condition) {
+    *condition = strcmp(name, "any") == 0 || strcmp(name, "all") == 0;
+    if (*condition) return name[1] == 'n' ? HR_OP_REDUCE_MAX : HR_OP_REDUCE_MIN;
+    return hr_check_reducer_named(name);
+}
+
+static hr_expr *as_number(hr_checker *checker, const hr_syntax *syntax, hr_expr *arg) {
+    if (arg->type == HR_BOOL) return hr_check_conversion(checker, HR_I32, arg->place, arg);
+    hr_messages_add(checker->messages, syntax->place,
+                    "%s is of conditions, and this is a number; write x != 0", syntax->symbol->name);
+    return NULL;
+}
+
 static hr_expr *reduced(hr_checker *checker, const hr_syntax *syntax, hr_op op, int *bound,
                         const bounds *bounds, int count) {
     bool softmax = op == HR_OP_SOFTMAX;
@@ -233,6 +247,9 @@ static hr_expr *reduced(hr_checker *checker, const hr_syntax *syntax, hr_op op, 
     for (int i = 0; i < count; i++)
         bounded = bounded || bounds[i].condition;
     if (bounded && !may_be_bounded(checker, syntax, op, bound, bounds, count)) return NULL;
+    bool condition;
+    reducer_of(syntax->symbol->name, &condition);
+    if (condition && !(arg = as_number(checker, syntax, arg))) return NULL;
     arg = within(checker, op, bounds, count, arg);
     const bool mean = bounded && op == HR_OP_REDUCE_MEAN;
     hr_expr *new = hr_check_reduction(checker, mean ? HR_OP_REDUCE_SUM : op, syntax->place, arg);
@@ -241,12 +258,16 @@ static hr_expr *reduced(hr_checker *checker, const hr_syntax *syntax, hr_op op, 
     new->bound = hr_arena_alloc(checker->arena, (size_t)count * sizeof *bound);
     memcpy(new->bound, bound, (size_t)count * sizeof *bound);
     if (mean) return mean_of_part(checker, syntax->place, new, bound, bounds, count);
+    if (condition)
+        return both(checker, HR_OP_GT, syntax->place, new,
+                    hr_check_number(checker, syntax->place, HR_I64, 0, 0));
     return new;
 }
 
 hr_expr *hr_check_reduced(hr_checker *checker, const hr_syntax *syntax) {
     if (checker->frame) return NULL;
-    hr_op op = hr_check_reducer_named(syntax->symbol->name);
+    bool condition;
+    hr_op op = reducer_of(syntax->symbol->name, &condition);
     if (op == HR_OP_COUNT) {
         unknown_reducer(checker, syntax);
         return NULL;

@@ -415,6 +415,7 @@ void hr_syntax_parse(const char *text, size_t length, hr_arena *arena, hr_symbol
             if (!new) return;
             if (!def(&p, new)) skip_definition(&p);
             if (!new->symbol) continue;
+            new->standard = out->standard;
             *defs = new;
             defs = &new->next;
         } else if (hr_parse_at_word(&p, "use")) {

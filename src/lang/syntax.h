@@ -75,6 +75,7 @@ typedef struct hr_def_call {
 typedef struct hr_def_syntax {
     hr_symbol *symbol;
     hr_place place;
+    bool standard; /* of the language: a text's own of the same name goes first */
     int parameter_count;
     hr_syntax *parameters; /* NAMEs */
     hr_syntax *body;
@@ -118,6 +119,7 @@ typedef struct hr_file_syntax {
     hr_kernel_syntax *kernels;
     int first_line; /* of the text that is read next; 0 = 1 */
     bool used;      /* that text is one that another uses */
+    bool standard;  /* that text is the language's own */
 } hr_file_syntax;
 
 /* Trees go into `arena`. Mistakes are messages; what could be read stands in the file, behind what is there.

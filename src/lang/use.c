@@ -5,6 +5,7 @@
  * those of the text, so that a line says which file it is of: hr_origin_source.
  */
 #include "lang/use.h"
+#include "lang/standard_defs.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -84,17 +85,9 @@ static bool is_read(const hr_reading *r, const char *path) {
     return read;
 }
 
-/* Takes the file in; false where there is none at `path`. */
-static bool read_file(hr_reading *r, const hr_use_syntax *use, const char *path) {
+/* Parses what was read, as file `path`. */
+static bool take_in(hr_reading *r, const char *path, const char *text, size_t length) {
     hr_origin *origin = &r->program->origin;
-    size_t length;
-    if (is_read(r, path)) return true;
-    char *text = read_text(r->program->arena, path, &length);
-    if (!text) return false;
-    if (memchr(text, 0, length)) {
-        hr_messages_add(r->messages, use->place, "%.200s holds a byte 0, so it is no text", path);
-        return true;
-    }
     hr_arena **arena = &r->arenas[r->arena_count];
     if (hr_arena_create(((size_t)4 << 20) + 128 * length, arena) != HR_OK) return false;
     r->arena_count++;
@@ -111,6 +104,19 @@ static bool read_file(hr_reading *r, const hr_use_syntax *use, const char *path)
     return true;
 }
 
+/* Takes the file in; false where there is none at `path`. */
+static bool read_file(hr_reading *r, const hr_use_syntax *use, const char *path) {
+    size_t length;
+    if (is_read(r, path)) return true;
+    char *text = read_text(r->program->arena, path, &length);
+    if (!text) return false;
+    if (memchr(text, 0, length)) {
+        hr_messages_add(r->messages, use->place, "%.200s holds a byte 0, so it is no text", path);
+        return true;
+    }
+    return take_in(r, path, text, length);
+}
+
 static void use_file(hr_reading *r, const hr_use_syntax *use) {
     char path[PATH_MAX];
     const hr_shown name = hr_text_shown(use->name, use->length);
@@ -120,8 +126,8 @@ static void use_file(hr_reading *r, const hr_use_syntax *use) {
             "a file is named as it lies beside this one or in the library, as in use \"rmsnorm.hr\"");
         return;
     }
-    if (r->program->origin.source_count == HR_USES_MOST) {
-        hr_messages_add(r->messages, use->place, "a text uses at most %d files", HR_USES_MOST);
+    if (r->program->origin.source_count == HR_USES_MOST - 1) {
+        hr_messages_add(r->messages, use->place, "a text uses at most %d files", HR_USES_MOST - 1);
         return;
     }
     if (path_beside(path_of_line(r, use->place.line), use, path, sizeof path) && read_file(r, use, path))
@@ -134,9 +140,11 @@ static void use_file(hr_reading *r, const hr_use_syntax *use) {
 void hr_use_files(hr_reading *r) {
     hr_origin *origin = &r->program->origin;
     r->next_line = line_count(origin->text, origin->length) + 1;
-    if (r->file->uses) {
+    if (hr_arena_room(r->program->arena) > (size_t)1 << 20) {
         origin->sources = hr_arena_alloc(r->program->arena, HR_USES_MOST * sizeof *origin->sources);
         for (const hr_use_syntax *use = r->file->uses; use; use = use->next) /* the list grows behind it */
             use_file(r, use);
+        r->file->standard = true;
+        take_in(r, "the language", hr_standard_defs, strlen(hr_standard_defs));
     }
 }
