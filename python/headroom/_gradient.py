@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+
 from . import _headroom
 from ._kernel import Kernel
 
@@ -23,6 +26,19 @@ def gradient_text(
 def forward_text(kernel: Kernel, *, save: str) -> str:
     """The forward kernel with the locals of `save` as results."""
     return _headroom.gradient_text(kernel.path, kernel.text, kernel.name, None, None, save, forward=True)[0]
+
+
+def derived_names(made: Sequence[str], of: Sequence[str]) -> dict[str, str]:
+    """What each name of a derived kernel is the derivative of: `dx` of x, or `dx2` where the text has a dx already."""
+    left = list(of)
+    found = {f"d{name}": name for name in of if f"d{name}" in made}
+    for name in found.values():
+        left.remove(name)
+    for name in (n for n in made if n not in found):
+        source = next(each for each in left if re.fullmatch(rf"d{each}\d+", name))
+        left.remove(source)
+        found[name] = source
+    return found
 
 
 def grad(

@@ -1,0 +1,118 @@
+"""Kernels as PyTorch operators, on the CPU: values, gradients, fake tensors, torch.compile, autocast."""
+
+import importlib.util
+import unittest
+
+import texts
+
+import headroom as hr
+
+if importlib.util.find_spec("torch") is None:
+    raise unittest.SkipTest("PyTorch is not installed")
+
+import torch
+
+import headroom.torch
+
+SCALED = """
+kernel scaled(x: T[M, N], gain: f32[N], bias: f32 = 0.5) -> (y: T[M, N], peak: f32[M], place: i32[M]) {
+    y[m, n] = tanh(x[m, n] * gain[n] + bias)
+    peak[m] = sum[n](x[m, n]^2)
+    place[m] = argmax[n](x[m, n])
+}"""
+
+
+class Calls(unittest.TestCase):
+    def test_tensors_come_out(self):
+        x, w = torch.randn(3, 8), torch.randn(8)
+        y = hr.kernel(texts.RMSNORM)(x.t().contiguous().t(), w)
+        self.assertIsInstance(y, torch.Tensor)
+        torch.testing.assert_close(y, torch.nn.functional.rms_norm(x, (8,), w, 1e-6))
+
+    def test_small_floats(self):
+        x, w = torch.randn(3, 8).bfloat16(), torch.ones(8).bfloat16()
+        y = hr.kernel(texts.RMSNORM)(x, w)
+        self.assertEqual(y.dtype, torch.bfloat16)
+        torch.testing.assert_close(y, torch.nn.functional.rms_norm(x, (8,), w, 1e-6))
+
+    def test_wrong_dtype(self):
+        with self.assertRaisesRegex(TypeError, "weight"):
+            hr.kernel(texts.RMSNORM)(torch.ones(2, 3), torch.ones(3).double())
+
+    def test_inout_and_out(self):
+        p = torch.ones(4, requires_grad=True)
+        with torch.no_grad():
+            hr.kernel(texts.ADD_INTO)(p, torch.ones(4))
+        torch.testing.assert_close(p.detach(), torch.full((4,), 0.5))
+        y = torch.empty(2, 3)
+        self.assertIs(hr.kernel(texts.SOFTMAX)(torch.zeros(2, 3), out=y), y)
+
+    def test_a_plain_call_has_a_gradient(self):
+        x, w = torch.randn(3, 8, requires_grad=True), torch.randn(8, requires_grad=True)
+        hr.kernel(texts.RMSNORM)(x, weight=w).sum().backward()
+        gx, gw = x.grad.clone(), w.grad.clone()
+        x.grad = w.grad = None
+        torch.nn.functional.rms_norm(x, (8,), w, 1e-6).sum().backward()
+        torch.testing.assert_close(gx, x.grad)
+        torch.testing.assert_close(gw, w.grad)
+
+
+class Operators(unittest.TestCase):
+    def test_opcheck(self):
+        rmsnorm, scaled = headroom.torch.op(texts.RMSNORM), headroom.torch.op(SCALED)
+        x, w = torch.randn(3, 8, requires_grad=True), torch.randn(8, requires_grad=True)
+        torch.library.opcheck(rmsnorm._call, (x, w))
+        torch.library.opcheck(rmsnorm._call, (x.detach(), w, 0.5))
+        torch.library.opcheck(scaled._call, (x, w, 0.25))
+        torch.library.opcheck(headroom.torch.op(texts.ADD_INTO)._call, (torch.ones(5), torch.ones(5)))
+
+    def test_gradcheck(self):
+        x = torch.randn(3, 4, dtype=torch.double, requires_grad=True)
+        w = torch.randn(4, dtype=torch.double, requires_grad=True)
+        rmsnorm = headroom.torch.op(texts.RMSNORM)
+        self.assertTrue(torch.autograd.gradcheck(rmsnorm, (x, w), atol=1e-4))
+        self.assertTrue(torch.autograd.gradcheck(headroom.torch.op(texts.SOFTMAX), (x,)))
+        self.assertTrue(torch.autograd.gradgradcheck(headroom.torch.op(texts.SOFTMAX), (x,)))
+
+    def test_only_some_gradients(self):
+        x, gain = torch.randn(3, 4, requires_grad=True), torch.randn(4)
+        y, peak, place = headroom.torch.op(SCALED)(x, gain)
+        self.assertEqual(place.dtype, torch.int32)
+        (y.sum() + 2 * peak.sum()).backward()
+        got = x.grad.clone()
+        x.grad = None
+        (torch.tanh(x * gain + 0.5).sum() + 2 * (x**2).sum()).backward()
+        torch.testing.assert_close(got, x.grad)
+        x.grad = None
+        headroom.torch.op(SCALED)(x, gain).peak.sum().backward()
+        torch.testing.assert_close(x.grad, 2 * x.detach())
+
+    def test_registered_once(self):
+        self.assertIs(headroom.torch.op(texts.SOFTMAX), headroom.torch.op(hr.kernel(texts.SOFTMAX)))
+
+    def test_compiled_with_dynamic_shapes(self):
+        rmsnorm = headroom.torch.op(texts.RMSNORM)
+
+        def layer(x, w):
+            return torch.relu(rmsnorm(x * 2, w)) + 1
+
+        compiled = torch.compile(layer, backend="aot_eager", fullgraph=True, dynamic=True)
+        for m in (2, 5, 9):
+            x, w = torch.randn(m, 8, requires_grad=True), torch.randn(8)
+            compiled(x, w).sum().backward()
+            got = x.grad.clone()
+            x.grad = None
+            layer(x, w).sum().backward()
+            torch.testing.assert_close(got, x.grad)
+
+    def test_autocast(self):
+        rmsnorm = headroom.torch.op(texts.RMSNORM)
+        x, w = torch.randn(3, 8).bfloat16(), torch.randn(8)
+        with self.assertRaises(TypeError):
+            rmsnorm(x, w)
+        with torch.autocast("cpu", torch.bfloat16):
+            self.assertEqual(rmsnorm(x, w).dtype, torch.float32)
+
+
+if __name__ == "__main__":
+    unittest.main()
