@@ -141,6 +141,7 @@ extern PyType_Spec adapter_spec, device_spec, kernel_spec, run_spec, diagnosis_s
 PyObject *run_wrap(binding *binding, hr_run_result *result);
 
 PyObject *binding_diagnose(PyObject *module, PyObject *arguments);
+PyObject *binding_xla_handler(PyObject *module, PyObject *nothing);
 PyObject *binding_gradient(PyObject *module, PyObject *arguments, PyObject *named);
 
 /* Releases what a heap type's object holds; the fields are the caller's. */

@@ -307,7 +307,13 @@ static PyObject *kernel_name(PyObject *self, void *nothing) {
     return PyUnicode_FromString(hr_kernel_name(((kernel_object *)self)->kernel));
 }
 
+static PyObject *kernel_address(PyObject *self, void *nothing) {
+    (void)nothing;
+    return PyLong_FromVoidPtr(((kernel_object *)self)->kernel);
+}
+
 static PyGetSetDef kernel_fields[] = {
+    {"address", kernel_address, NULL, "of the hr_kernel, for as long as this object lives", NULL},
     {"name", kernel_name, NULL, "the kernel's name in the text", NULL},
     {"arguments", kernel_arguments, NULL, "(name, role, dtype, axes, default, line, column) of each", NULL},
     {"extents", kernel_extents, NULL, "names of extents", NULL},

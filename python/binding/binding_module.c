@@ -99,6 +99,7 @@ static PyMethodDef functions[] = {
     {"diagnose", binding_diagnose, METH_VARARGS, "Reads traces and says what limits the program."},
     {"gradient_text", (PyCFunction)(void (*)(void))binding_gradient, METH_VARARGS | METH_KEYWORDS,
      "The gradient of a kernel as a text, and notes."},
+    {"xla_handler", binding_xla_handler, METH_NOARGS, "The custom call that JAX compiles into its programs."},
     {NULL, NULL, 0, NULL}};
 
 /* ---- the module ---- */

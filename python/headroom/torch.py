@@ -1,8 +1,8 @@
 """Kernels as PyTorch operators: with fake tensors, a derived backward pass, torch.compile, autocast.
 
-    import headroom.torch
-    rmsnorm = headroom.torch.op(text)
-    y = rmsnorm(x, weight)
+import headroom.torch
+rmsnorm = headroom.torch.op(text)
+y = rmsnorm(x, weight)
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from ._frameworks import torch_dtypes
-from ._gradient import derived_names, gradient_text
+from ._gradient import backward_call
 from ._kernel import Kernel
 from ._kernel import kernel as load
 from ._signature import Argument, Signature
@@ -48,7 +48,6 @@ class Op:
         self.signature: Signature = kernel.signature
         self.qualified_name = f"headroom::{kernel.name}_{digest}"
         self._given = given
-        self._backwards: dict[tuple[tuple[str, ...], tuple[str, ...]], Op] = {}
         self._parameters = self.signature.parameters
         self._several = len(self.signature.results) > 1
         self._register()
@@ -86,7 +85,9 @@ class Op:
         extents = self.signature.solve({name: t.shape for name, t in tensors.items()}, given)
         missing = [e for e in self.signature.extents if e not in extents]
         if missing:
-            raise ValueError(f"kernel {self.kernel.name}: no array says what {', '.join(missing)} is: op(text, NAME=...)")
+            raise ValueError(
+                f"kernel {self.kernel.name}: no array says what {', '.join(missing)} is: op(text, NAME=...)"
+            )
         dtypes = self._variables(tensors)
         like = next(iter(tensors.values()), torch.empty(()))
         made = [
@@ -136,37 +137,15 @@ class Op:
         values = {self._parameters[i].name: t for i, t in zip(ctx.places, saved)}
         values |= {self._parameters[i].name: value for i, value in ctx.scalars.items()}
         values |= {r.name: t for r, t in zip(self.signature.results, saved[len(ctx.places) :])}
-        of = tuple(r.name for r, d in zip(self.signature.results, cotangents) if d is not None and d.is_floating_point())
-        wrt = tuple(
-            a.name for a, needed in zip(self._parameters, ctx.needs_input_grad) if needed and a.name in values
+        of = tuple(
+            r.name for r, d in zip(self.signature.results, cotangents) if d is not None and d.is_floating_point()
         )
+        wrt = tuple(a.name for a, needed in zip(self._parameters, ctx.needs_input_grad) if needed and a.name in values)
         if not of or not wrt:
             return (None,) * count
-        given = {r.name: d for r, d in zip(self.signature.results, cotangents) if d is not None}
-        gradients = self._gradients(of, wrt, values, given)
+        given = {r.name: d for r, d in zip(self.signature.results, cotangents) if r.name in of}
+        gradients = backward_call(self.kernel, op, values, given, wrt, self._given)
         return tuple(gradients.get(a.name) for a in self._parameters)
-
-    def _gradients(
-        self, of: tuple[str, ...], wrt: tuple[str, ...], values: dict[str, Any], cotangents: dict[str, Any]
-    ) -> dict[str, torch.Tensor]:
-        """By parameter. What the derived kernel takes under a name of this one is that argument, else a cotangent."""
-        backward = self._derived(of, wrt)
-        asked = [a.name for a in backward.signature.parameters]
-        of_name = derived_names([name for name in asked if name not in values], of)
-        result = backward(*(values[n] if n in values else cotangents[of_name[n]] for n in asked))
-        names = [r.name for r in backward.signature.results]
-        to_parameter = derived_names(names, wrt)
-        return {to_parameter[n]: t for n, t in zip(names, result if len(names) > 1 else (result,))}
-
-    def _derived(self, of: tuple[str, ...], wrt: tuple[str, ...]) -> Op:
-        with _registering:
-            if (of, wrt) not in self._backwards:
-                text, _ = gradient_text(self.kernel, of=",".join(of), wrt=",".join(wrt))
-                self._backwards[of, wrt] = op(Kernel(text, f"{self.kernel.path} (gradient)"), **self._extents_given())
-            return self._backwards[of, wrt]
-
-    def _extents_given(self) -> dict[str, int | str]:
-        return {k: v for k, v in self._given.items() if k in self.signature.extents}
 
 
 def _device_type(arguments: Sequence[Any]) -> str:

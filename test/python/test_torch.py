@@ -3,16 +3,14 @@
 import importlib.util
 import unittest
 
-import texts
-
 import headroom as hr
+import texts
 
 if importlib.util.find_spec("torch") is None:
     raise unittest.SkipTest("PyTorch is not installed")
 
-import torch
-
 import headroom.torch
+import torch
 
 SCALED = """
 kernel scaled(x: T[M, N], gain: f32[N], bias: f32 = 0.5) -> (y: T[M, N], peak: f32[M], place: i32[M]) {
@@ -86,6 +84,11 @@ class Operators(unittest.TestCase):
         x.grad = None
         headroom.torch.op(SCALED)(x, gain).peak.sum().backward()
         torch.testing.assert_close(x.grad, 2 * x.detach())
+
+    def test_an_extent_that_no_array_of_the_gradient_says(self):
+        x = torch.randn(3, 4, requires_grad=True)
+        headroom.torch.op(texts.TWO)(x).total.sum().backward()
+        torch.testing.assert_close(x.grad, torch.ones(3, 4))
 
     def test_registered_once(self):
         self.assertIs(headroom.torch.op(texts.SOFTMAX), headroom.torch.op(hr.kernel(texts.SOFTMAX)))

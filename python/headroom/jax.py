@@ -1,0 +1,177 @@
+"""Kernels in JAX programs on a CPU: custom calls of XLA, with the derived backward pass as a custom_vjp.
+
+import headroom.jax
+rmsnorm = headroom.jax.op(text)
+y = jax.jit(lambda x, w: rmsnorm(x * 2, w))(x, w)
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import _headroom
+from ._gradient import backward_call
+from ._kernel import Kernel
+from ._kernel import kernel as load
+from ._signature import Argument, Signature
+
+_NAMES = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "f8e4m3": "float8_e4m3fn",
+    "f8e5m2": "float8_e5m2", "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "u8": "uint8", "bool": "bool_",
+}  # fmt: skip
+_TARGET = "headroom_kernel"
+_making = threading.RLock()
+_ops: dict[tuple[Any, ...], Op] = {}  # kernels live as long as the programs that hold their addresses: for ever
+
+
+@functools.cache
+def _register() -> None:
+    jax.ffi.register_ffi_target(_TARGET, _headroom.xla_handler(), platform="cpu")
+
+
+def op(kernel: Kernel | str, **given: int | str) -> Op:
+    """The kernel as a function of JAX's arrays, for jit, grad and the rest. `given` are extents that no array says and
+    dtype variables that none binds. An inout array is not changed: its new values come first in the result."""
+    if not isinstance(kernel, Kernel):
+        kernel = load(kernel)
+    key = (kernel.text, kernel.name, *sorted(given.items()))
+    with _making:
+        if key not in _ops:
+            _register()
+            _ops[key] = Op(kernel, given)
+        return _ops[key]
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class _Wanted:
+    """The parameters whose gradients are asked for: known when the program is traced."""
+
+    names: tuple[str, ...]
+
+
+class Op:
+    """A kernel as a function of JAX's arrays. It is called as the kernel is."""
+
+    def __init__(self, kernel: Kernel, given: dict[str, int | str]) -> None:
+        self.kernel = kernel
+        self.signature: Signature = kernel.signature
+        self._given = given
+        self._handle = kernel._route("cpu", given)
+        self._made = [a for a in self.signature.arguments if a.role != "input"]  # inouts, then results
+        self._function = jax.custom_vjp(self._forward)
+        self._function.defvjp(self._save, self._backward, symbolic_zeros=True)
+
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        parameters = self.signature.parameters
+        values = dict(zip((a.name for a in parameters), arguments, strict=False)) | named
+        unknown = values.keys() - {a.name for a in parameters}
+        if unknown or len(arguments) > len(parameters):
+            raise TypeError(
+                f"kernel {self.kernel.name} has no parameter {', '.join(unknown) or 'for the last argument'}"
+            )
+        return self._function(*(self._value(a, values) for a in parameters))
+
+    def __repr__(self) -> str:
+        return f"<function of JAX: {self.signature}>"
+
+    def _value(self, argument: Argument, values: dict[str, Any]) -> Any:
+        value = values.get(argument.name, argument.default)
+        if value is None:
+            raise TypeError(f"kernel {self.kernel.name} needs `{argument.name}`")
+        if argument.is_scalar:
+            return jnp.asarray(value, self._dtype(argument, {}))
+        return value
+
+    def _dtype(self, argument: Argument, variables: dict[str, Any]) -> Any:
+        if argument.dtype in variables:
+            return variables[argument.dtype]
+        return getattr(jnp, _NAMES.get(argument.dtype, "float32"))
+
+    # ---- forward ----
+
+    def _forward(self, *values: Any) -> Any:
+        parameters = self.signature.parameters
+        tensors = {a.name: v for a, v in zip(parameters, values) if not a.is_scalar}
+        self._check(tensors)
+        results = [jax.ShapeDtypeStruct(*each) for each in self._shapes(tensors)]
+        inouts = [i for i, a in enumerate(parameters) if a.role == "inout"]
+        call = jax.ffi.ffi_call(
+            _TARGET,
+            results,
+            input_output_aliases={i: place for place, i in enumerate(inouts)},
+            vmap_method="sequential",
+        )
+        made = call(*values, kernel=np.int64(self._handle.address))
+        if len(made) == 1:
+            return made[0]
+        return self.kernel._pack(made) if len(made) == len(self.signature.results) else tuple(made)
+
+    def _check(self, tensors: dict[str, Any]) -> None:
+        """XLA says nothing of what a call's arguments are: wrong dtypes and axes are told when it is traced."""
+        bound: dict[str, Any] = {}
+        for argument in self.signature.parameters:
+            if argument.is_scalar:
+                continue
+            value = tensors[argument.name]
+            variable = argument.dtype in self.signature.variables
+            want = bound.setdefault(argument.dtype, value.dtype) if variable else self._dtype(argument, {})
+            if value.dtype != want:
+                raise _headroom.DtypeError(
+                    f"`{argument.name}` of kernel {self.kernel.name} is {argument.dtype}, here {np.dtype(want)}; the array "
+                    f"given is {value.dtype}: convert it first"
+                )
+            if value.ndim != len(argument.axes):
+                raise _headroom.InputError(f"`{argument.name}` is {argument}; the array given has {value.ndim} axes")
+
+    def _shapes(self, tensors: dict[str, Any]) -> list[tuple[tuple[int, ...], Any]]:
+        given = {k: v for k, v in self._given.items() if k in self.signature.extents}
+        extents = self.signature.solve({name: t.shape for name, t in tensors.items()}, given)
+        missing = [e for e in self.signature.extents if e not in extents]
+        if missing:
+            raise ValueError(
+                f"kernel {self.kernel.name}: no array says what {', '.join(missing)} is: op(text, NAME=...)"
+            )
+        variables = {k: getattr(jnp, _NAMES[str(v)]) for k, v in self._given.items() if k in self.signature.variables}
+        for argument in self.signature.parameters:
+            if argument.dtype in self.signature.variables and argument.name in tensors:
+                variables.setdefault(argument.dtype, tensors[argument.name].dtype)
+        return [(self.signature.sizes(a, extents), self._dtype(a, variables)) for a in self._made]
+
+    # ---- backward ----
+
+    def _save(self, *primals: Any) -> tuple[Any, Any]:
+        wanted = tuple(a.name for a, p in zip(self.signature.parameters, primals) if p.perturbed)
+        for argument in self.signature.parameters:
+            if argument.name in wanted and (argument.is_scalar or argument.role == "inout"):
+                raise ValueError(f"kernel {self.kernel.name} has no gradient for `{argument.name}`, {argument}")
+        values = tuple(p.value for p in primals)
+        made = self._forward(*values)
+        return made, (values, made, _Wanted(wanted))
+
+    def _backward(self, saved: tuple[Any, Any, _Wanted], cotangents: Any) -> tuple[Any, ...]:
+        inputs, outputs, wanted = saved
+        results = self.signature.results
+        values = dict(zip((a.name for a in self.signature.parameters), inputs))
+        values |= dict(zip((r.name for r in results), _listed(outputs, len(results))))
+        given = {
+            r.name: d
+            for r, d in zip(results, _listed(cotangents, len(results)))
+            if not isinstance(d, jax.custom_derivatives.SymbolicZero) and jnp.issubdtype(d.dtype, jnp.floating)
+        }
+        gradients: dict[str, Any] = {}
+        if given and wanted.names:
+            gradients = backward_call(self.kernel, op, values, given, wanted.names, self._given)
+        return tuple(gradients.get(a.name) for a in self.signature.parameters)
+
+
+def _listed(value: Any, count: int) -> Sequence[Any]:
+    return (value,) if count == 1 else tuple(value)
