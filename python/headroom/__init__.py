@@ -11,6 +11,9 @@ y = rmsnorm(x, w)  # NumPy, PyTorch, JAX, CuPy: what came in comes out
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 from ._gradient import grad
 from ._headroom import (
     Cancelled,
@@ -30,6 +33,22 @@ from ._reports import Check, Diagnosis, Floor, Run, diagnose
 
 __version__: str = version()
 
+
+def __getattr__(name: str) -> Any:
+    """headroom.torch and headroom.jax, where they are first asked for."""
+    if name in ("torch", "jax"):
+        return importlib.import_module(f"headroom.{name}")
+    raise AttributeError(f"module 'headroom' has no attribute {name!r}")
+
+
+def explain(model: Any, *inputs: Any) -> Any:
+    """What `torch.compile(model, backend="headroom")` makes of a model: the text of each kernel, and what stays
+    PyTorch's."""
+    from . import torch
+
+    return torch.explain(model, *inputs)
+
+
 __all__ = [
     "Cancelled",
     "Check",
@@ -47,6 +66,7 @@ __all__ = [
     "Run",
     "WrongResult",
     "diagnose",
+    "explain",
     "grad",
     "kernel",
     "library",

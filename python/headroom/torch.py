@@ -183,8 +183,17 @@ def _default(argument: Argument, kind: str) -> str:
     return f"={bool(value) if kind == 'bool' else int(value) if kind == 'int' else repr(value)}"
 
 
+@torch._dynamo.register_backend(name="headroom")
 def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
     """torch.compile(model, backend="headroom")"""
     from ._compile import compile_graph
 
     return compile_graph(graph, inputs)
+
+
+def explain(model: Callable[..., Any], *inputs: Any) -> Any:
+    """Compiles and runs a model once with this backend, forwards and, where it has a gradient, backwards. The result
+    prints the text of each kernel and names the operators that stayed PyTorch's."""
+    from ._compile import explain as explain_model
+
+    return explain_model(model, *inputs)
