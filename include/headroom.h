@@ -57,8 +57,8 @@ HR_API int hr_status_exit_code(hr_status status);
 HR_API const char *hr_last_error(void);
 HR_API const char *hr_version(void);
 /* The folder of the library's kernels, where `use "rmsnorm.hr"` of a text finds them: $HEADROOM_KERNELS, else
- * that of the installation or of the source tree that this program is of. `out`: `size` bytes.
- * HR_NOT_AVAILABLE where there is none. */
+ * that of the installation or of the source tree that this program, or the shared library, is of. `out`:
+ * `size` bytes. HR_NOT_AVAILABLE where there is none. */
 HR_API hr_status hr_library_folder(char *out, size_t size);
 /* The tunables in words, as `headroom help tuning` prints them: what the labels of hr_variant say. */
 HR_API const char *hr_tuning_help(void);

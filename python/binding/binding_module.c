@@ -91,10 +91,19 @@ static PyObject *dtype_names(PyObject *module, PyObject *nothing) {
     return names;
 }
 
+static PyObject *library_folder(PyObject *module, PyObject *nothing) {
+    char folder[4096];
+    (void)nothing;
+    hr_status status = hr_library_folder(folder, sizeof folder);
+    return status == HR_OK ? PyUnicode_DecodeFSDefault(folder)
+                           : binding_fail(PyModule_GetState(module), status);
+}
+
 static PyMethodDef functions[] = {
     {"adapter_maker_set", adapter_maker_set, METH_O,
      "Names the callable that makes an Adapter for a type of arrays at its first sight."},
     {"version", version, METH_NOARGS, "The library's version."},
+    {"library_folder", library_folder, METH_NOARGS, "Where the library's kernels lie."},
     {"dtype_names", dtype_names, METH_NOARGS, "The names of the language's dtypes, by their numbers."},
     {"diagnose", binding_diagnose, METH_VARARGS, "Reads traces and says what limits the program."},
     {"gradient_text", (PyCFunction)(void (*)(void))binding_gradient, METH_VARARGS | METH_KEYWORDS,

@@ -92,7 +92,9 @@ def _writable_call(node: Node) -> bool:
         whole = all(_value(each).dtype not in _FLOATS for each in node.all_input_nodes)
         plain = node.kwargs.get("alpha", 1) == 1 and node.kwargs.get("approximate", "none") == "none"
         return (
-            bool(plain) and not (whole and _value_is_float(node)) and all(_is_number(a) for a in node.args if not _is_node(a))
+            bool(plain)
+            and not (whole and _value_is_float(node))
+            and all(_is_number(a) for a in node.args if not _is_node(a))
         )
     if node.target in _REDUCTIONS:
         return not node.kwargs and _value(node.args[0]).dtype in _FLOATS and len(node.args) > 1 and bool(node.args[1])

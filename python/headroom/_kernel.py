@@ -31,15 +31,6 @@ def device_open(name: str) -> _headroom.Device:
         return _devices[name]
 
 
-def library_folder() -> pathlib.Path:
-    """Where the library's kernels lie: in the package, or in the source tree beside it."""
-    here = pathlib.Path(__file__).resolve().parent
-    for folder in (here / "share" / "headroom" / "kernels", here.parent.parent / "kernels"):
-        if folder.is_dir():
-            return folder
-    raise _headroom.FileError("the library's kernels are not beside this package: install headroom whole")
-
-
 class Kernel:
     """A kernel of a text. Calling it with arrays gives arrays of the same framework.
 
@@ -266,7 +257,7 @@ def _library_files() -> dict[str, pathlib.Path]:
     """Each kernel of the library, and the file that it stands in."""
     return {
         name: path
-        for path in sorted(library_folder().glob("*.hr"))
+        for path in sorted(pathlib.Path(_headroom.library_folder()).glob("*.hr"))
         for name in re.findall(r"^kernel\s+(\w+)", _text_of(path), re.MULTILINE)
     }
 

@@ -1,31 +1,47 @@
 /* Where the library's kernels lie. Out: the folder of the installation or of the source tree. */
+#define _GNU_SOURCE /* dladdr */
 #include "base/status.h"
 
+#include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* PREFIX/bin/headroom has PREFIX/share/headroom; build/headroom and build/test/headroom have the source tree.
- */
-static bool find_beside_program(char *out, size_t size) {
+/* PREFIX/bin/headroom and PREFIX/lib/libheadroom.so have PREFIX/share/headroom; build/ and build/test/ have
+ * the source tree. `file` is written over. */
+static bool find_beside(char *file, char *out, size_t size) {
     static const char *const places[] = {"share/headroom/kernels", "kernels"};
-    char base[PATH_MAX - 64], known[PATH_MAX];
-    ssize_t length = readlink("/proc/self/exe", base, sizeof base - 1);
-    if (length <= 0) return false;
-    base[length] = 0;
+    char known[PATH_MAX];
     for (int up = 0; up < 4; up++) {
-        char *slash = strrchr(base, '/');
+        char *slash = strrchr(file, '/');
         if (!slash) return false;
         *slash = 0;
         for (int i = 0; i < 2; i++) {
-            snprintf(known, sizeof known, "%s/%s/layernorm.hr", base, places[i]);
-            const int written = snprintf(out, size, "%s/%s", base, places[i]);
+            snprintf(known, sizeof known, "%.3900s/%s/layernorm.hr", file, places[i]);
+            const int written = snprintf(out, size, "%s/%s", file, places[i]);
             if (written > 0 && (size_t)written < size && access(known, R_OK) == 0) return true;
         }
     }
     return false;
+}
+
+static bool find_beside_program(char *out, size_t size) {
+    char file[PATH_MAX - 64];
+    const ssize_t length = readlink("/proc/self/exe", file, sizeof file - 1);
+    if (length <= 0) return false;
+    file[length] = 0;
+    return find_beside(file, out, size);
+}
+
+/* For a program of somebody else's that has loaded the library: Python, an engine. */
+static bool find_beside_library(char *out, size_t size) {
+    static const char anchor = 0;
+    char file[PATH_MAX];
+    Dl_info here;
+    return dladdr(&anchor, &here) && here.dli_fname && realpath(here.dli_fname, file) &&
+           find_beside(file, out, size);
 }
 
 hr_status hr_library_folder(char *out, size_t size) {
@@ -33,9 +49,8 @@ hr_status hr_library_folder(char *out, size_t size) {
     if (!out || !size) return hr_fail(HR_BAD_INPUT, "hr_library_folder got no place for the path");
     *out = 0;
     if (given && *given && snprintf(out, size, "%s", given) < (int)size) return HR_OK;
-    if (find_beside_program(out, size)) return HR_OK;
+    if (find_beside_program(out, size) || find_beside_library(out, size)) return HR_OK;
     *out = 0;
-    return hr_fail(
-        HR_NOT_AVAILABLE,
-        "the library's kernels are not beside this program; say where they are with HEADROOM_KERNELS");
+    return hr_fail(HR_NOT_AVAILABLE, "the library's kernels are beside neither this program nor the library; "
+                                     "say where they are with HEADROOM_KERNELS");
 }
