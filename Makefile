@@ -29,7 +29,7 @@ test-long: build/.setup-test ## the tests that take long: faults planted into ev
 
 test-gpu: build/.setup-test ## every kernel on this machine's GPU, and compute-sanitizer where it is installed
 	@cmake -G Ninja -S . -B build/test --log-level=WARNING -DHEADROOM_WERROR=ON >/dev/null
-	@$(NINJA) -C build/test gpu_library gpu_lists gpu_tensor
+	@$(NINJA) -C build/test gpu_library gpu_lists gpu_tensor headroom_python
 	@test/gpu/test_gpu.sh build/test || [ $$? -eq 77 ]
 
 bench: build ## this machine's table, with NumPy, JAX and OpenBLAS in the same run

@@ -12,6 +12,15 @@ code=$?
 code=$?
 [ $code -eq 0 ] || [ $code -eq 77 ] || failed=1
 
+if python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
+    source=$(dirname "$0")/../..
+    python3 "$source/test/cli/python_package.py" "$1" "$source" gpu_torch
+    code=$?
+    [ $code -eq 0 ] || [ $code -eq 77 ] || failed=1
+else
+    echo "PyTorch with CUDA is not installed: calls with its tensors are left out"
+fi
+
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -n 1)
 if [ -z "$sanitizer" ]; then
     echo "compute-sanitizer is not installed: memcheck and racecheck are left out"

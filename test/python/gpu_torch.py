@@ -1,0 +1,118 @@
+"""Calls with PyTorch's tensors on a GPU, for `make test-gpu`: values, streams, graphs, threads, wrong devices."""
+
+import gc
+import random
+import threading
+import unittest
+
+import headroom as hr
+import texts
+import torch
+
+if not torch.cuda.is_available():
+    raise unittest.SkipTest("PyTorch finds no CUDA GPU")
+
+BOUNDS = {torch.float32: 2e-5, torch.float16: 2e-3, torch.bfloat16: 1.6e-2}
+
+
+def strided(values):
+    """The same values, dense, transposed in memory, or with gaps."""
+    way = random.randrange(3)
+    if way == 1:
+        return values.t().contiguous().t() if values.dim() == 2 else values
+    if way == 2:
+        return torch.stack([values, values], -1)[..., 0]
+    return values
+
+
+def rms(x, w):
+    wide = x.float()
+    return (wide * torch.rsqrt((wide * wide).mean(-1, keepdim=True) + 1e-6) * w.float()).to(x.dtype)
+
+
+class Gpu(unittest.TestCase):
+    def setUp(self):
+        random.seed(11)
+        torch.manual_seed(11)
+
+    def test_two_hundred_calls(self):
+        rmsnorm, softmax = hr.kernel(texts.RMSNORM), hr.kernel(texts.SOFTMAX)
+        for _ in range(100):
+            dtype = random.choice(list(BOUNDS))
+            m, n = random.randint(16, 31), random.choice((16, 17, 24, 31, 256, 300))
+            x = strided(torch.randn(m, n, device="cuda").to(dtype))
+            w = torch.randn(n, device="cuda").to(dtype)
+            bound = BOUNDS[dtype]
+            torch.testing.assert_close(rmsnorm(x, w), rms(x, w), rtol=bound, atol=bound)
+            torch.testing.assert_close(softmax(x), torch.softmax(x.float(), 1).to(dtype), rtol=bound, atol=bound)
+
+    def test_current_stream(self):
+        softmax, stream = hr.kernel(texts.SOFTMAX), torch.cuda.Stream()
+        x = torch.zeros(512, 512, device="cuda")
+        softmax(x)
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(50_000_000)
+            x.fill_(1)
+            x[:, 0] = 200
+            y = softmax(x)
+        stream.synchronize()
+        torch.testing.assert_close(y[:, 0], torch.ones(512, device="cuda"))
+
+    def test_graph(self):
+        op = hr.torch.op(texts.RMSNORM)
+        x, w = torch.randn(64, 256, device="cuda"), torch.randn(256, device="cuda")
+        op(x, w)
+        torch.cuda.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            y = op(x, w)
+        x.copy_(torch.randn_like(x))
+        graph.replay()
+        torch.cuda.synchronize()
+        torch.testing.assert_close(y, rms(x, w), rtol=2e-5, atol=2e-5)
+
+    def test_gradients(self):
+        x = torch.randn(4, 6, device="cuda", dtype=torch.double, requires_grad=True)
+        self.assertTrue(torch.autograd.gradcheck(hr.torch.op(texts.SOFTMAX), (x,)))
+
+    def test_wrong_devices(self):
+        with self.assertRaisesRegex(ValueError, "different memories"):
+            hr.kernel(texts.RMSNORM)(torch.ones(2, 3, device="cuda"), torch.ones(3))
+
+    def test_freed_temporaries(self):
+        outer = hr.kernel(texts.OUTER)
+        for size in range(1, 60):
+            y = outer(torch.full((size, 3, 2), 2.0, device="cuda") * 2, 0.5)
+            gc.collect()
+            self.assertTrue(bool((y == 3).all()))
+
+    def test_threads(self):
+        rmsnorm, wrong = hr.kernel(texts.RMSNORM), []
+
+        def work(seed):
+            generator = torch.Generator("cuda").manual_seed(seed)
+            for _ in range(30):
+                x = torch.randn(32, 64 + seed, device="cuda", generator=generator)
+                w = torch.randn(64 + seed, device="cuda", generator=generator)
+                if not torch.allclose(rmsnorm(x, w), rms(x, w), rtol=1e-4, atol=1e-4):
+                    wrong.append(seed)
+
+        threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+        self.assertEqual(wrong, [])
+
+    def test_both_devices(self):
+        softmax = hr.kernel(texts.SOFTMAX)
+        for device in ("cpu", "cuda", "cpu", "cuda"):
+            x = torch.randn(8, 16, device=device)
+            y = softmax(x)
+            self.assertEqual(y.device.type, device)
+            torch.testing.assert_close(y, torch.softmax(x, 1), rtol=2e-5, atol=2e-5)
+
+
+if __name__ == "__main__":
+    unittest.main()
