@@ -106,6 +106,10 @@ static const char *print_valid(hr_printer *p, const hr_expr *element, bool skip_
     return name;
 }
 
+const char *hr_expr_print_valid(hr_printer *p, const hr_expr *element) {
+    return print_valid(p, element, false);
+}
+
 void hr_expr_print_pointer(hr_printer *p, const hr_expr *element) {
     const hr_tensor *tensor = &p->function->tensors[element->tensor];
     bool checked = hr_element_is_checked(p->function, element);

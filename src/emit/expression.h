@@ -64,6 +64,8 @@ bool hr_expr_is_row_form(hr_printer *printer, const hr_expr *element);
 /* Prints the lines of the element's row pointer, without the lane, where they are not there yet:
  * printer->pointer and, where it is checked, printer->valid. */
 void hr_expr_print_pointer(hr_printer *printer, const hr_expr *element);
+/* Prints the line that finds out whether a checked element is there; gives the flag's name. */
+const char *hr_expr_print_valid(hr_printer *printer, const hr_expr *element);
 
 /* ---- names and types ---- */
 

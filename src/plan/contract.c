@@ -172,8 +172,8 @@ static double points_of(const int64_t *size, const int *set, int count) {
     return points;
 }
 
-bool hr_contract_is_thin(const hr_function *function, const hr_facts *facts, const int64_t *size,
-                         const hr_contract *c) {
+static bool is_thin(const hr_function *function, const hr_facts *facts, const int64_t *size,
+                    const hr_contract *c) {
     enum { ROWS_LEAST = 1024 };
     const double m = points_of(size, c->m, c->m_count), n = points_of(size, c->n, c->n_count);
     /* How many vectors take no longer than reading the matrix. */
@@ -182,4 +182,34 @@ bool hr_contract_is_thin(const hr_function *function, const hr_facts *facts, con
     const int k = c->k[c->k_count - 1];
     return fmin(m, n) <= most && fmax(m, n) >= ROWS_LEAST && runs_along(function, c->left, k) &&
            runs_along(function, c->right, k);
+}
+
+static bool is_half(const hr_function *function, const hr_expr *operand) {
+    return operand->op == HR_OP_ELEMENT && hr_dtype_size(function->tensors[operand->tensor].dtype) == 2;
+}
+
+/* Of queries with all keys, elements of 16 bits, which another product sums over (plan/region.c), where few
+ * queries are a kernel. */
+static bool scores(const hr_function *function, const hr_facts *facts, const hr_contract *c,
+                   hr_contract *const *contracts) {
+    bool sums = false;
+    if (!(facts->set & HR_FACT_FEW_QUERIES)) return false;
+    for (int s = 0; s < function->statement_count && !sums; s++) {
+        const hr_contract *values = contracts[s];
+        sums = values && values->k_count == 1 && values->k[0] == c->n[0] &&
+               values->batch_count == c->batch_count && is_half(function, values->right);
+    }
+    return sums && c->n_count == 1 && is_half(function, c->left) && is_half(function, c->right);
+}
+
+void hr_contracts_part_thin(const hr_function *function, const hr_facts *facts, const int64_t *size,
+                            hr_contract **contracts, hr_contract **thin) {
+    for (int s = 0; s < function->statement_count; s++) {
+        hr_contract *contract = contracts[s];
+        if (!contract || !is_thin(function, facts, size, contract) ||
+            scores(function, facts, contract, contracts))
+            continue;
+        thin[s] = contract;
+        contracts[s] = NULL;
+    }
 }

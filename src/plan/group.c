@@ -4,6 +4,7 @@
  * task). For each split that a remaining statement suggests, the statements that fit it are counted in order;
  * the split with the best score becomes the next stage. What fits where is in step_fits().
  */
+#include "base/dtype.h"
 #include "base/memory.h"
 #include "ir/visit.h"
 #include "plan/passes.h"
@@ -37,7 +38,7 @@ typedef struct grouper {
     int *producer;          /* tensor -> the statement that defines it, -1 for parameters */
     in_stage *here;         /* by tensor */
     hr_contract **contract; /* of each statement that is a product of two tensors, else NULL */
-    hr_contract **thin;     /* of those that are rows instead, see hr_contract_is_thin(); else NULL */
+    hr_contract **thin;     /* of those that are rows instead, see hr_contracts_part_thin(); else NULL */
     int remaining;
 } grouper;
 
@@ -535,10 +536,10 @@ static hr_status find_contracts(grouper *g) {
         if (!hr_contract_match(g->graph, &g->function->statements[s], bytes, &found)) continue;
         hr_contract *kept = hr_arena_alloc(arena, sizeof found);
         *kept = found;
-        *(hr_contract_is_thin(g->function, &g->plan->facts, g->size, kept) ? &g->thin[s] : &g->contract[s]) =
-            kept;
+        g->contract[s] = kept;
         HR_TRY(hr_graph_status(g->graph));
     }
+    hr_contracts_part_thin(g->function, &g->plan->facts, g->size, g->contract, g->thin);
     return HR_OK;
 }
 

@@ -142,6 +142,16 @@ static bool grows(const hr_contract *c, const hr_expr *node) {
     return !has_index(node);
 }
 
+static hr_visit is_other_index(const hr_expr *node, const void *context) {
+    const hr_contract *c = context;
+    return hr_visit_until(node->op == HR_OP_INDEX && !hr_indices_have(c->batch, c->batch_count, node->index));
+}
+
+/* The same for all rows of a batch, whatever it is: `length[b]`. */
+static bool is_of_batch(const hr_plan *plan, const hr_contract *c, const hr_expr *node) {
+    return hr_plan_knows(plan, HR_FACT_FEW_QUERIES) && !hr_expr_find(node, is_other_index, c);
+}
+
 /* Which keys a comparison leaves: those below or from a place on. */
 typedef struct key_bound {
     hr_expr *place; /* NULL = it is no such comparison */
@@ -166,15 +176,17 @@ static key_bound bound_of(hr_graph *graph, const hr_contract *scores, const hr_e
 }
 
 /* Takes what the condition says of keys; false where it says more than that. */
-static bool take_bounds(hr_graph *graph, const hr_contract *scores, const hr_expr *condition,
+static bool take_bounds(const hr_plan *plan, const hr_contract *scores, const hr_expr *condition,
                         hr_key_bounds *out) {
     if (condition->op == HR_OP_AND) {
-        const bool whole = take_bounds(graph, scores, condition->args[0], out);
-        return take_bounds(graph, scores, condition->args[1], out) && whole;
+        const bool whole = take_bounds(plan, scores, condition->args[0], out);
+        return take_bounds(plan, scores, condition->args[1], out) && whole;
     }
-    const key_bound bound = bound_of(graph, scores, condition);
+    const key_bound bound = bound_of(plan->graph, scores, condition);
     hr_expr **place = bound.below ? &out->bound : &out->begin;
-    if (!bound.place || *place || !hr_expr_is_affine(bound.place) || !grows(scores, bound.place))
+    if (!bound.place || *place) return false;
+    if (!is_of_batch(plan, scores, bound.place) &&
+        !(hr_expr_is_affine(bound.place) && grows(scores, bound.place)))
         return false;
     *place = bound.place;
     *(bound.below ? &out->bound_more : &out->begin_more) = bound.more;
@@ -185,7 +197,7 @@ static bool take_bounds(hr_graph *graph, const hr_contract *scores, const hr_exp
 void hr_key_bounds_find(const hr_plan *plan, const hr_contract *scores, const hr_expr *condition,
                         hr_key_bounds *out) {
     *out = (hr_key_bounds){0};
-    out->whole = take_bounds(plan->graph, scores, condition, out);
+    out->whole = take_bounds(plan, scores, condition, out);
     if (!out->bound) *out = (hr_key_bounds){0};
 }
 

@@ -121,9 +121,10 @@ hr_status hr_pass_check(const hr_plan *plan);
 /* sum[k](left * right) with two free index groups? Fills `out` (from the arena) where it is. `bytes`: of
  * 8-bit whole numbers, too, whose operands are then f64. */
 bool hr_contract_match(hr_graph *graph, const hr_statement *statement, bool bytes, hr_contract *out);
-/* A matrix times a few vectors, both along memory, is as fast as the matrix can be read: rows of products,
- * those of the same row of the matrix side by side. `size`: of each index. */
-bool hr_contract_is_thin(const hr_function *function, const hr_facts *facts, const int64_t *size,
-                         const hr_contract *contract);
+/* Of the products of a function's statements (NULL = it is none), those that are rows instead move from
+ * `contracts` to `thin`: a matrix times a few vectors, both along memory, is as fast as the matrix can be
+ * read: rows of products, those of the same row of the matrix side by side. `size`: of each index. */
+void hr_contracts_part_thin(const hr_function *function, const hr_facts *facts, const int64_t *size,
+                            hr_contract **contracts, hr_contract **thin);
 
 #endif

@@ -47,6 +47,17 @@ static bool are_rows(const hr_contract *c, const int *indices, int count) {
     return true;
 }
 
+/* The same, but in any order where a target takes rows for themselves. */
+static bool are_rows_between(const attend *a, const int *indices, int count) {
+    const hr_contract *c = scores_of(a);
+    if (!hr_plan_knows(a->plan, HR_FACT_FEW_QUERIES)) return are_rows(c, indices, count);
+    for (int i = 0; i < count; i++)
+        if (!hr_indices_have(c->batch, c->batch_count, indices[i]) &&
+            !hr_indices_have(c->m, c->m_count, indices[i]))
+            return false;
+    return count == c->batch_count + c->m_count;
+}
+
 static bool multiplies(const attend *a, const hr_stage *stage) {
     return stage->shape == HR_SHAPE_CONTRACT && stage->contract->left->type == HR_F32 &&
            stage->contract->batch_count + stage->contract->m_count < HR_AXES_MAX &&
@@ -56,7 +67,7 @@ static bool multiplies(const attend *a, const hr_stage *stage) {
 static bool is_between(const attend *a, const hr_stage *stage) {
     const hr_contract *c = scores_of(a);
     if (stage->shape != HR_SHAPE_ROW || stage->row_count != 1 || stage->row[0] != c->n[0] ||
-        !are_rows(c, stage->task, stage->task_count))
+        !are_rows_between(a, stage->task, stage->task_count))
         return false;
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step_kind kind = stage->steps[i].kind;
@@ -111,7 +122,7 @@ static bool begins_with_row(const attend *a, const hr_statement *made) {
         if (i >= made->subscript_count || made->subscripts[i]->op != HR_OP_INDEX) return false;
         indices[i] = made->subscripts[i]->index;
     }
-    return are_rows(scores_of(a), indices, rows);
+    return are_rows_between(a, indices, rows);
 }
 
 /* Of what the stages make, just the row in hand is read. */

@@ -2,14 +2,18 @@
  * and numbers for extents. Out: the same, where such an index is two, the group and the place in it, and so
  * are the axes that it walks: an array without gaps is the same with one axis or two.
  *
- * So what a group shares is read once for all of it, and what were vectors times a matrix is a product.
+ * So what a group shares is read once for all of it, and what were vectors times a matrix is a product. Where
+ * a target asks for it, heads that share nothing are groups of one: the one query of a head is a product's
+ * only row then.
  */
+#include "base/dtype.h"
 #include "base/memory.h"
 #include "ir/visit.h"
 #include "plan/assumption.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { SPLITS_MOST = 4 };
 
@@ -17,12 +21,13 @@ typedef struct splitting {
     hr_graph *graph;
     const int64_t *extents;
     const hr_plan *plan;
-    hr_expr *groups, *by;    /* of the axis: groups and elements of a group */
-    int64_t size;            /* of the axis */
-    bool *index;             /* by index: it walks a split axis */
-    bool *axis;              /* by tensor * HR_AXES_MAX + axis */
-    int *group, *place;      /* by index: what it becomes */
-    const hr_expr *division; /* that counts the groups; NULL = none */
+    int first;            /* the index that it begins with; -1 = none was found */
+    int query;            /* of groups of one the tensor of queries; -1 = groups are the text's */
+    hr_expr *groups, *by; /* of the axis: groups and elements of a group */
+    int64_t size;         /* of the axis */
+    bool *index;          /* by index: it walks a split axis */
+    bool *axis;           /* by tensor * HR_AXES_MAX + axis */
+    int *group, *place;   /* by index: what it becomes */
     hr_rewriting rewriting;
     bool changed, good;
 } splitting;
@@ -46,8 +51,8 @@ static bool counts_groups(const splitting *s, const hr_expr *subscript, hr_expr 
     if (subscript->op != HR_OP_FLOORDIV || subscript->args[0]->op != HR_OP_INDEX) return false;
     const hr_expr *extent = s->graph->function->indices[subscript->args[0]->index].extent;
     return is_of_extents(subscript->args[1]) && value_of(s, subscript->args[1], &by) &&
-           value_of(s, extent, &size) && value_of(s, axis, &groups) && by > 1 && groups > 0 &&
-           groups * by == size;
+           value_of(s, extent, &size) && value_of(s, axis, &groups) &&
+           by >= (hr_plan_knows(s->plan, HR_FACT_FEW_QUERIES) ? 1 : 2) && groups > 0 && groups * by == size;
 }
 
 static hr_visit find_division(void *context, const hr_expr *node) {
@@ -56,7 +61,8 @@ static hr_visit find_division(void *context, const hr_expr *node) {
     for (int a = 0; tensor && a < tensor->rank; a++)
         if (counts_groups(s, node->args[a], tensor->shape[a])) {
             s->groups = tensor->shape[a];
-            s->division = node->args[a];
+            s->by = node->args[a]->args[1];
+            s->first = node->args[a]->args[0]->index;
             return HR_VISIT_STOP;
         }
     return HR_VISIT_ON;
@@ -70,6 +76,26 @@ static bool is_lone(const splitting *s, const hr_statement *statement) {
            !hr_contract_match(s->graph, statement, true, &found);
 }
 
+static bool is_half(const splitting *s, const hr_expr *factor) {
+    return factor->op == HR_OP_ELEMENT &&
+           hr_dtype_size(s->graph->function->tensors[factor->tensor].dtype) == 2;
+}
+
+/* Elements of 16 bits, of which one alone walks the last index: queries and keys. */
+static bool has_keys(const splitting *s, const hr_statement *statement) {
+    const hr_expr *product = statement->value->args[0];
+    const int last = statement->domain_count ? statement->domain[statement->domain_count - 1] : -1;
+    return last >= 0 && is_half(s, product->args[0]) && is_half(s, product->args[1]) &&
+           product->args[0]->tensor != product->args[1]->tensor &&
+           hr_expr_has_index(product->args[0], last) != hr_expr_has_index(product->args[1], last);
+}
+
+static bool has_axis(const hr_expr *element, int index) {
+    for (int a = 0; a < element->arg_count; a++)
+        if (element->args[a]->op == HR_OP_INDEX && element->args[a]->index == index) return true;
+    return false;
+}
+
 /* ---- what goes with it ---- */
 
 static bool *axis_of(const splitting *s, int tensor, int axis) {
@@ -77,7 +103,7 @@ static bool *axis_of(const splitting *s, int tensor, int axis) {
 }
 
 /* A split axis is walked by split indices alone, and such an index walks split axes. Not the last one of an
- * argument, along which lanes are. */
+ * argument, along which lanes are, but where a few queries are a kernel of their own. */
 static void meet(splitting *s, int tensor, int axis, const hr_expr *subscript) {
     const bool plain = subscript->op == HR_OP_INDEX;
     bool *split = axis_of(s, tensor, axis);
@@ -92,8 +118,9 @@ static void meet(splitting *s, int tensor, int axis, const hr_expr *subscript) {
     const int memory = s->graph->storage[tensor];
     const bool dense =
         memory >= hr_function_arguments(s->plan->source) || s->plan->layouts[memory] == HR_LAYOUT_DENSE;
-    const bool lanes =
-        axis == function->tensors[tensor].rank - 1 && function->tensors[tensor].role != HR_ROLE_LOCAL;
+    const bool lanes = axis == function->tensors[tensor].rank - 1 &&
+                       function->tensors[tensor].role != HR_ROLE_LOCAL &&
+                       !hr_plan_knows(s->plan, HR_FACT_FEW_QUERIES);
     if (!dense || lanes || !value_of(s, function->indices[subscript->index].extent, &size) ||
         size != s->size || !value_of(s, function->tensors[tensor].shape[axis], &size) || size != s->size)
         s->good = false;
@@ -169,15 +196,21 @@ static int *split_indices(splitting *s, const int *from, int *count) {
     return to;
 }
 
+/* In a group of one, keys have no place of their own: the product's rows are the queries'. */
+static hr_expr *place_in(splitting *s, int tensor, int index) {
+    const bool shared =
+        s->query >= 0 && tensor != s->query && s->graph->function->tensors[tensor].role == HR_ROLE_INPUT;
+    return shared ? hr_graph_whole(s->graph, 0) : hr_graph_index_value(s->graph, s->place[index]);
+}
+
 /* Places with two subscripts for a split axis. */
-static hr_expr **split_subscripts(splitting *s, hr_expr *const *from, int count, int *made) {
+static hr_expr **split_subscripts(splitting *s, int tensor, hr_expr *const *from, int count, int *made) {
     hr_expr **to = hr_arena_alloc(s->graph->arena, (size_t)(2 * count + 1) * sizeof *to);
     *made = 0;
     for (int a = 0; a < count; a++) {
         const bool split = from[a]->op == HR_OP_INDEX && s->index[from[a]->index];
         if (split) to[(*made)++] = hr_graph_index_value(s->graph, s->group[from[a]->index]);
-        to[(*made)++] = split ? hr_graph_index_value(s->graph, s->place[from[a]->index])
-                              : hr_rewriting_of(&s->rewriting, from[a]);
+        to[(*made)++] = split ? place_in(s, tensor, from[a]->index) : hr_rewriting_of(&s->rewriting, from[a]);
     }
     return to;
 }
@@ -193,7 +226,7 @@ static hr_expr *split(void *context, const hr_expr *node, hr_expr *const *args) 
     splitting *s = context;
     int count;
     if (node->op == HR_OP_ELEMENT && node->arg_count) {
-        hr_expr **subscripts = split_subscripts(s, node->args, node->arg_count, &count);
+        hr_expr **subscripts = split_subscripts(s, node->tensor, node->args, node->arg_count, &count);
         hr_expr *element = hr_graph_element(s->graph, node->tensor, count, subscripts);
         if (!element->place.line) element->place = node->place;
         return element;
@@ -245,11 +278,55 @@ static void split_all(splitting *s) {
     for (int i = 0; i < graph->function->statement_count; i++) {
         hr_statement *statement = &graph->function->statements[i];
         statement->domain = split_indices(s, statement->domain, &statement->domain_count);
-        statement->subscripts = split_subscripts(s, statement->subscripts, statement->subscript_count,
-                                                 &statement->subscript_count);
+        statement->subscripts = split_subscripts(s, statement->tensor, statement->subscripts,
+                                                 statement->subscript_count, &statement->subscript_count);
         statement->value = hr_rewriting_of(&s->rewriting, statement->value);
     }
     split_tensors(s);
+}
+
+/* Lets go of the marks of what could not be split. */
+static void forget(splitting *s) {
+    memset(s->index, 0, (size_t)s->graph->function->index_count * sizeof *s->index);
+    memset(s->axis, 0, (size_t)s->graph->function->tensor_count * HR_AXES_MAX * sizeof *s->axis);
+}
+
+/* The index that was found, with all that goes with it. */
+static bool split_first(splitting *s) {
+    s->index[s->first] = true;
+    s->good = value_of(s, s->graph->function->indices[s->first].extent, &s->size);
+    if (!s->good || !mark_split(s)) return false;
+    split_all(s);
+    return true;
+}
+
+/* Indices that both factors of a lone product have on an axis, as groups of one; the last that can be split
+ * so. */
+static bool split_ones(splitting *s, const hr_statement *statement) {
+    const hr_expr *product = statement->value->args[0];
+    const int last = statement->domain[statement->domain_count - 1];
+    s->query = product->args[hr_expr_has_index(product->args[0], last)]->tensor;
+    for (int i = statement->domain_count - 1; i >= 0; i--) {
+        s->first = statement->domain[i];
+        if (!has_axis(product->args[0], s->first) || !has_axis(product->args[1], s->first)) continue;
+        s->groups = s->graph->function->indices[s->first].extent;
+        s->by = hr_graph_whole(s->graph, 1);
+        if (split_first(s)) return true;
+        forget(s);
+    }
+    return false;
+}
+
+static bool split_found(splitting *s) {
+    const hr_function *function = s->graph->function;
+    for (int i = 0; i < function->statement_count && s->first < 0; i++)
+        if (is_lone(s, &function->statements[i]))
+            hr_expr_visit(function->statements[i].value, find_division, s);
+    if (s->first >= 0) return split_first(s);
+    for (int i = 0; i < function->statement_count && hr_plan_knows(s->plan, HR_FACT_FEW_QUERIES); i++)
+        if (is_lone(s, &function->statements[i]) && has_keys(s, &function->statements[i]))
+            return split_ones(s, &function->statements[i]);
+    return false;
 }
 
 /* Whether one was found and split. */
@@ -262,17 +339,7 @@ static hr_status split_one(splitting *s, bool *any) {
     s->place = hr_memory_zeros(indices, sizeof *s->place);
     s->rewriting = (hr_rewriting){.graph = s->graph, .before = group_of, .after = split, .context = s};
     const bool there = s->index && s->axis && s->group && s->place;
-    for (int i = 0; there && i < function->statement_count && !s->division; i++)
-        if (is_lone(s, &function->statements[i]))
-            hr_expr_visit(function->statements[i].value, find_division, s);
-    *any = false;
-    if (s->division) {
-        const int index = s->division->args[0]->index;
-        s->by = s->division->args[1];
-        s->index[index] = s->good = value_of(s, function->indices[index].extent, &s->size);
-        *any = s->good && mark_split(s);
-        if (*any) split_all(s);
-    }
+    *any = there && split_found(s);
     free(s->index);
     free(s->axis);
     free(s->group);
@@ -285,7 +352,7 @@ hr_status hr_pass_split_axes(hr_graph *graph, const int64_t *extents, hr_plan *p
     bool any = true;
     plan->splits = hr_arena_alloc(graph->arena, SPLITS_MOST * sizeof *plan->splits);
     while (any && plan->split_count < SPLITS_MOST) {
-        splitting s = {.graph = graph, .extents = extents, .plan = plan};
+        splitting s = {.graph = graph, .extents = extents, .plan = plan, .first = -1, .query = -1};
         HR_TRY(split_one(&s, &any));
         if (any) plan->splits[plan->split_count++] = (hr_split){s.groups, s.by};
     }

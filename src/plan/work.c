@@ -2,6 +2,7 @@
  * plan. Out: hr_work. Declared in plan.h.
  */
 #include "ir/graph.h"
+#include "ir/visit.h"
 #include "plan/plan.h"
 
 #include <math.h>
@@ -26,6 +27,11 @@ static hr_status affine_value(const hr_plan *plan, const hr_expr *node, const in
     return HR_OK;
 }
 
+static hr_visit is_unknown(const hr_expr *node, const void *context) {
+    const int *index = context;
+    return hr_visit_until(node->op == HR_OP_ELEMENT || (node->op == HR_OP_INDEX && node->index != *index));
+}
+
 /* The sum over i < rows of first + i * step, each no less than 0 and no more than `most`. */
 static double clamped_sum(double rows, double first, double step, double most) {
     if (!(step > 0)) return rows * fmin(fmax(first, 0), most);
@@ -42,10 +48,11 @@ static const hr_stage *head_of(const hr_plan *plan, int stage) {
     return NULL;
 }
 
-/* The keys below `bound`, those of all rows together. */
-static hr_status keys_below(const hr_plan *plan, const hr_expr *bound, bool more, const int64_t *extents,
-                            double rows, double keys, double *out) {
+/* The keys below `bound`, those of all rows together; left alone where that depends on data. */
+static hr_status keys_below(const hr_plan *plan, const hr_contract *scores, const hr_expr *bound, bool more,
+                            const int64_t *extents, double rows, double keys, double *out) {
     double first, second;
+    if (hr_expr_find(bound, is_unknown, &scores->m[scores->m_count - 1])) return HR_OK;
     HR_TRY(affine_value(plan, bound, extents, 0, &first));
     HR_TRY(affine_value(plan, bound, extents, 1, &second));
     *out = clamped_sum(rows, first + more, second - first, keys);
@@ -55,18 +62,19 @@ static hr_status keys_below(const hr_plan *plan, const hr_expr *bound, bool more
 hr_status hr_plan_unmasked(const hr_plan *plan, int stage, const int64_t *extents, double *out) {
     const hr_stage *head = head_of(plan, stage);
     int64_t rows, keys;
-    double below, before = 0;
+    double before = 0;
     *out = 1;
     if (!head) return HR_OK;
     const hr_contract *scores = head->contract;
     HR_TRY(hr_plan_points(plan, scores->m + scores->m_count - 1, 1, extents, &rows));
     HR_TRY(hr_plan_points(plan, scores->n, scores->n_count, extents, &keys));
-    HR_TRY(keys_below(plan, head->mask_bound, head->mask_bound_more, extents, (double)rows, (double)keys,
-                      &below));
-    if (head->mask_begin)
-        HR_TRY(keys_below(plan, head->mask_begin, head->mask_begin_more, extents, (double)rows, (double)keys,
-                          &before));
     const double all = (double)rows * (double)keys;
+    double below = all;
+    HR_TRY(keys_below(plan, scores, head->mask_bound, head->mask_bound_more, extents, (double)rows,
+                      (double)keys, &below));
+    if (head->mask_begin)
+        HR_TRY(keys_below(plan, scores, head->mask_begin, head->mask_begin_more, extents, (double)rows,
+                          (double)keys, &before));
     if (all > 0) *out = fmax(below - before, 0) / all;
     return HR_OK;
 }

@@ -16,7 +16,7 @@ except ImportError:
     print("skipped: NumPy is not installed (pip install numpy)")
     sys.exit(77)
 
-SIZES = dict(M=5, N=37, K=19, T=7, V=23, C=9, H=3, D=5, I=6, J=8, B=2, E=3, G=3, S=11)
+SIZES = dict(M=5, N=37, K=19, T=7, V=23, C=9, H=6, D=5, I=6, J=8, B=2, E=3, G=3, S=11, L=2, P=4, X=23)
 WHOLE = dict(i8=(-128, 128), u8=(0, 256))
 SCALARS = dict(eps=1e-3, lr=0.01, beta1=0.75, beta2=0.96875, decay=0.125, correct1=0.25, correct2=0.5, seed=1234567890123,
                p=0.25, limit=2.5)
@@ -207,6 +207,18 @@ def attention_backward(a, low):
     return dict(dq=ds @ a["k"], dk=ds.swapaxes(2, 3) @ a["q"], dv=p.swapaxes(2, 3) @ a["do"])
 
 
+def attention_decode(a, low):
+    g = np.arange(a["q"].shape[1]) // (a["q"].shape[1] // a["k"].shape[2])
+    s = np.einsum("bhd,bjhd->bhj", a["q"], a["k"][:, :, g]) / math.sqrt(a["q"].shape[-1])
+    s = np.where(np.arange(s.shape[2]) < a["length"][:, None, None], s, -np.inf)
+    return dict(o=np.einsum("bhj,bjhe->bhe", softmax(s), a["v"][:, :, g]))
+
+
+def attention_paged(a, low):
+    cache = {x: a[x][a["page"]].reshape(a["page"].shape[0], -1, *a[x].shape[2:]) for x in "kv"}
+    return attention_decode(dict(a, **cache), low)
+
+
 MATH = dict(
     softmax=lambda a, low: dict(y=softmax(a["x"])),
     logsumexp=lambda a, low: dict(lse=logsumexp(a["x"])),
@@ -237,6 +249,8 @@ MATH = dict(
     dequantise=lambda a, low: dict(w=a["q"] * a["scale"][:, :, None]),
     attention=attention,
     attention_backward=attention_backward,
+    attention_decode=attention_decode,
+    attention_paged=attention_paged,
     row_sum=lambda a, low: dict(y=a["x"].sum(1)),
     column_sum=lambda a, low: dict(y=a["x"].sum(0)),
     sum_of_squares=lambda a, low: dict(total=np.array((a["x"] ** 2).sum())),

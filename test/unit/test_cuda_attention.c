@@ -82,7 +82,7 @@ static const struct attention_case {
     {grouped, 2, 150, 150, 64, 64, 0, false, false},  {transposed, 2, 150, 150, 64, 64, 0, false, false},
     {causal, 2, 200, 200, 64, 64, 0, true, false},    {dense, 2, 70, 200, 64, 64, 0, true, false},
     {causal, 2, 200, 200, 64, 64, 3, false, false},   {dense, 1, 70, 150, 40, 24, 1, true, false},
-    {causal, 1, 70, 70, 36, 64, 0, false, true},      {dense, 1, 20, 20, 264, 64, 0, false, true},
+    {causal, 1, 70, 70, 36, 64, 0, false, false},     {dense, 1, 20, 20, 264, 64, 0, false, true},
     {weighed, 1, 70, 70, 64, 64, 0, false, true},     {linear, 1, 70, 70, 64, 64, 0, false, true},
 };
 

@@ -262,23 +262,61 @@ static const struct compile_case product_cases[] = {{{2048, 2048, 2048}, 90, fal
                                                     {{333, 1001, 515}, 90, false},
                                                     {{512, 512, 512}, 80, false}};
 
-static void test_products_compile(void **state) {
-    (void)state;
+typedef struct compile_texts {
+    const char *const *text;
+    const struct compile_case *cases;
+    size_t text_count, case_count;
+} compile_texts;
+
+static void compile_texts_all(const compile_texts *all) {
     job_count = 0;
-    for (size_t t = 0; t < sizeof products / sizeof *products; t++) {
+    for (size_t t = 0; t < all->text_count; t++) {
         hr_program *program;
         const hr_function *function;
-        assert_int_equal(hr_program_parse("product.hr", products[t], strlen(products[t]), &program), HR_OK);
+        assert_int_equal(hr_program_parse("text.hr", all->text[t], strlen(all->text[t]), &program), HR_OK);
         assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
-        for (size_t c = 0; c < sizeof product_cases / sizeof *product_cases; c++) {
-            if (job_make(function, &product_cases[c], NULL, 0) != HR_OK) fail_msg("%s", hr_last_error());
-            if (getenv("HR_TEST_LONG") && product_cases[c].compute == 90)
-                candidates_make(function, &product_cases[c]);
+        for (size_t c = 0; c < all->case_count; c++) {
+            if (job_make(function, &all->cases[c], NULL, 0) != HR_OK) fail_msg("%s", hr_last_error());
+            if (getenv("HR_TEST_LONG") && all->cases[c].compute == 90)
+                candidates_make(function, &all->cases[c]);
         }
         compile_all(); /* labels belong to the program */
         job_count = 0;
         hr_program_destroy(program);
     }
+}
+
+static void test_products_compile(void **state) {
+    (void)state;
+    compile_texts_all(&(compile_texts){products, product_cases, sizeof products / sizeof *products,
+                                       sizeof product_cases / sizeof *product_cases});
+}
+
+/* One query of each head: all keys, as many as a sequence has, in pages. Extents: batch, elements, keys. */
+static const char *const decodes[] = {
+    "kernel all(q: bf16[B, 64, D], k: bf16[B, J, 8, D], v: bf16[B, J, 8, D]) -> (o: bf16[B, 64, D]) {\n"
+    "    s[b, h, j] = sum[d](q[b, h, d] * k[b, j, h // 8, d]) * rsqrt(D)\n"
+    "    o[b, h, e] = sum[j](softmax[j](s[b, h, j]) * v[b, j, h // 8, e]) }",
+    "kernel ragged(q: f16[B, 32, D], k: f16[B, J, 2, D], v: f16[B, J, 2, D], length: i32[B])\n"
+    "    -> (o: f16[B, 32, D], l: f32[B, 32]) {\n"
+    "    s[b, h, j] = where(j < length[b], sum[d](q[b, h, d] * k[b, j, h // 16, d]) * rsqrt(D), -inf)\n"
+    "    l[b, h] = logsumexp[j](s[b, h, j])\n"
+    "    o[b, h, e] = sum[j](softmax[j](s[b, h, j]) * v[b, j, h // 16, e]) }",
+    "kernel paged(q: bf16[B, 8, D], k: bf16[L, 64, D], v: bf16[L, 64, D], page: i32[B, L]) -> (o: bf16[B, 8, "
+    "D]) {\n"
+    "    s[b, h, j < L * 64] = sum[d](q[b, h, d] * k[page[b, j // 64], j % 64, d]) * rsqrt(D)\n"
+    "    o[b, h, e] = sum[j < L * 64](softmax[j](s[b, h, j]) * v[page[b, j // 64], j % 64, e]) }",
+};
+
+static const struct compile_case decode_cases[] = {{{8, 128, 8192}, 90, false},
+                                                   {{64, 64, 8192}, 90, false},
+                                                   {{1, 256, 8192}, 90, false},
+                                                   {{8, 128, 4096}, 80, false}};
+
+static void test_decodes_compile(void **state) {
+    (void)state;
+    compile_texts_all(&(compile_texts){decodes, decode_cases, sizeof decodes / sizeof *decodes,
+                                       sizeof decode_cases / sizeof *decode_cases});
 }
 
 /* What the test looks for is seen where it is. */
@@ -305,9 +343,9 @@ static void test_spills_are_seen(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_spills_are_seen),
-                                       cmocka_unit_test(test_library_compiles),
-                                       cmocka_unit_test(test_products_compile)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_spills_are_seen), cmocka_unit_test(test_library_compiles),
+        cmocka_unit_test(test_products_compile), cmocka_unit_test(test_decodes_compile)};
     hr_cuda_compiler_create(&compiler);
     if (hr_cuda_compiler_find(&compiler, 0) != HR_OK) {
         print_message("skipped: %s\n", hr_last_error());

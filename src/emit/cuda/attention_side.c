@@ -12,15 +12,31 @@ typedef struct side_printer {
     const hr_attention_side *side;
 } side_printer;
 
-static void print_element(void *context) {
-    const side_printer *t = context;
+/* The element's offset, and what says that it is there; NULL = it always is. */
+static const char *print_offset(const side_printer *t, const char **there) {
     const hr_attention_side *s = t->side;
     hr_printer *p = t->p;
     hr_cuda_print_digits(p, s->batch.index, s->batch.count, "batch");
     hr_cuda_print_digits(p, s->rows.index, s->rows.count, "row");
     hr_cuda_print_digits(p, s->columns.index, s->columns.count, "column");
-    hr_print(p, "return %s[%s];", hr_emit_tensor(p, s->value->tensor),
-             hr_emit_offset(p, s->value->tensor, s->value->args, s->value->arg_count));
+    *there = hr_element_is_checked(p->function, s->value) ? hr_expr_print_valid(p, s->value) : NULL;
+    return hr_emit_offset(p, s->value->tensor, s->value->args, p->function->tensors[s->value->tensor].rank);
+}
+
+static void print_element(void *context) {
+    const side_printer *t = context;
+    const char *there, *offset = print_offset(t, &there);
+    const char *element = hr_format(t->p, "%s[%s]", hr_emit_tensor(t->p, t->side->value->tensor), offset);
+    hr_print(t->p, "return %s;", there ? hr_format(t->p, "%s ? %s : 0", there, element) : element);
+}
+
+/* Of the first element of a row. */
+static void print_place(void *context) {
+    const side_printer *t = context;
+    hr_print(t->p, "const int64_t column = 0;");
+    const char *there, *offset = print_offset(t, &there);
+    const char *element = hr_format(t->p, "&%s[%s]", hr_emit_tensor(t->p, t->side->value->tensor), offset);
+    hr_print(t->p, "return %s;", there ? hr_format(t->p, "%s ? %s : nullptr", there, element) : element);
 }
 
 /* The coordinates of a box behind the first two. */
@@ -31,10 +47,25 @@ static const char *batch_coordinates(hr_printer *p, const hr_gemm_view *view, in
                      group, view->size[2] * group);
 }
 
+static void print_load(const side_printer *t) {
+    hr_printer *p = t->p;
+    hr_print(p, "    static __device__ inline void load(uint32_t to, const void *map, int column, int row, "
+                "int batch,");
+    hr_print(p, "                                       uint32_t barrier) {");
+    hr_print(p, "        ptx_tensor_load_%dd(to, map, column, row%s, barrier);", t->side->view->rank,
+             batch_coordinates(p, t->side->view, t->side->group));
+    hr_print(p, "    }");
+}
+
 void hr_cuda_print_attention_side(hr_printer *p, int number, const char *name,
                                   const hr_attention_side *side) {
     side_printer t = {p, side};
-    const char *arguments = "const arguments &a, int64_t batch, int64_t row, int64_t column";
+    const char *row = "const arguments &a, int64_t batch, int64_t row";
+    const char *arguments = hr_format(p, "%s, int64_t column", row);
+    if (side->chunks)
+        hr_cuda_print_function(
+            p, hr_format(p, "static __device__ inline const void *stage_%d_%s_place(%s)", number, name, row),
+            print_place, &t);
     hr_cuda_print_function(
         p, hr_format(p, "static __device__ inline uint16_t stage_%d_%s(%s)", number, name, arguments),
         print_element, &t);
@@ -42,12 +73,14 @@ void hr_cuda_print_attention_side(hr_printer *p, int number, const char *name,
     hr_print(p, "    static __device__ inline uint16_t element(%s) {", arguments);
     hr_print(p, "        return stage_%d_%s(a, batch, row, column);", number, name);
     hr_print(p, "    }");
-    hr_print(p, "    static __device__ inline void load(uint32_t to, const void *map, int column, int row, "
-                "int batch,");
-    hr_print(p, "                                       uint32_t barrier) {");
-    hr_print(p, "        ptx_tensor_load_%dd(to, map, column, row%s, barrier);", side->view->rank,
-             batch_coordinates(p, side->view, side->group));
-    hr_print(p, "    }");
+    if (side->view) print_load(&t);
+    if (side->chunks) {
+        hr_print(p, "    static __device__ inline const void *place(%s) {", row);
+        hr_print(p, "        return stage_%d_%s_place(a, batch, row);", number, name);
+        hr_print(p, "    }");
+    }
+    hr_print(p, "    static constexpr bool chunks = %s, looks_up = %s;", side->chunks ? "true" : "false",
+             hr_element_is_checked(p->function, side->value) ? "true" : "false");
     hr_print(p, "};");
     hr_print(p, "%s", "");
 }

@@ -18,11 +18,13 @@ enum { HR_ATTENTION_SPAN = 64 };
 typedef struct hr_attention_side {
     const hr_expr *value;
     hr_gemm_indices batch, rows, columns;
-    const hr_gemm_view *view;
+    const hr_gemm_view *view; /* NULL = no boxes are brought */
     int64_t group;
+    bool chunks; /* rows are whole pieces of 16 bytes */
 } hr_attention_side;
 
-/* struct stage_N_NAME_side with load() and element(). */
+/* struct stage_N_NAME_side with load() and element(); where there is no view with place() instead of load(),
+ * and `chunks` as a member. */
 void hr_cuda_print_attention_side(hr_printer *printer, int number, const char *name,
                                   const hr_attention_side *side);
 /* A warpgroup's products: of `scores` columns, whose operands both lie along k in shared memory; then of each

@@ -97,8 +97,9 @@ static void print_arguments(hr_cuda_emitter *e) {
     for (int i = 0; i < e->function->extent_count; i++)
         hr_print(p, "    int64_t %s;", hr_emit_extent(p, i));
     for (int t = 0; t < e->declared; t++)
-        if (e->function->tensors[t].rank)
-            hr_print(p, "    int64_t %s_strides[%d];", hr_emit_tensor(p, t), e->function->tensors[t].rank);
+        if (e->plan->source->tensors[t].rank)
+            hr_print(p, "    int64_t %s_strides[%d];", hr_emit_tensor(p, t),
+                     e->plan->source->tensors[t].rank);
     hr_print(p, "    char *scratch;");
     hr_print(p, "    fault_record *fault;");
     hr_print(p, "};");

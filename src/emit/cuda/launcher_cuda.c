@@ -176,40 +176,53 @@ static void print_product_launch(hr_cuda_emitter *e, int i, const char *main, hr
     print_launch(e, main, hr_cuda_gemm_size(e->p, stage, gemm), one, gemm->threads, gemm->shared_bytes);
 }
 
-/* With maps for the extents of this source; arrays that no map can begin at take the other kernel. */
+static void print_fixed_launch(hr_printer *p, const char *entry, const hr_launch *launch) {
+    if (launch->shared)
+        hr_print(p, "cudaFuncSetAttribute(%s, cudaFuncAttributeMaxDynamicSharedMemorySize, %" PRId64 ");",
+                 entry, launch->shared);
+    hr_print(p, "%s<<<%" PRId64 ", %d, %" PRId64 ", (cudaStream_t)stream>>>(a);", entry, launch->grid[0],
+             launch->threads, launch->shared);
+}
+
+static void print_aligned_launch(hr_printer *p, const hr_launch *launch) {
+    if (!launch->map_count) {
+        print_fixed_launch(p, launch->entry, launch);
+        return;
+    }
+    hr_print(p, "{");
+    p->indent++;
+    print_launch_with_maps(p, launch);
+    p->indent--;
+    hr_print(p, "}");
+}
+
+/* With maps, if any, for the extents of this source; arrays that begin anywhere take the other kernel. Beside
+ * one with maps, kernels without have nothing to do then. */
 static hr_status print_mapped_launch(hr_cuda_emitter *e, int i) {
     hr_printer *p = e->p;
     hr_launch launches[STAGE_LAUNCHES];
     int count;
-    bool asks = false;
+    bool asks = false, maps = false;
     HR_TRY(hr_cuda_stage_launches(e->plan, e->extents, i, e->work_bytes, launches, STAGE_LAUNCHES, &count));
     if (!count) return HR_OK; /* the region's first stage has its launch */
-    for (int l = 0; l < count; l++)
-        asks = asks || (launches[l].map_count && launches[l].unaligned[0]);
+    for (int l = 0; l < count; l++) {
+        maps = maps || launches[l].map_count;
+        asks = asks || (launches[l].unaligned[0] && launches[l].grid[0]);
+    }
     hr_print(p, asks ? "if (aligned) {" : "{");
     p->indent++;
-    for (int l = 0; l < count; l++) {
-        if (launches[l].map_count) {
-            hr_print(p, "{");
-            p->indent++;
-            print_launch_with_maps(p, &launches[l]);
-            p->indent--;
-            hr_print(p, "}");
-        } else {
-            hr_print(p, "%s<<<%" PRId64 ", %d, 0, (cudaStream_t)stream>>>(a);", launches[l].entry,
-                     launches[l].grid[0], launches[l].threads);
-        }
-    }
+    for (int l = 0; l < count; l++)
+        if (launches[l].grid[0]) print_aligned_launch(p, &launches[l]);
     p->indent--;
     hr_print(p, asks ? "} else {" : "}");
     if (!asks) return HR_OK;
+    p->indent++;
     for (int l = 0; l < count; l++) {
-        if (!launches[l].map_count) continue;
-        hr_print(p, "    cudaFuncSetAttribute(%s, cudaFuncAttributeMaxDynamicSharedMemorySize, %" PRId64 ");",
-                 launches[l].unaligned, launches[l].shared);
-        hr_print(p, "    %s<<<%" PRId64 ", %d, %" PRId64 ", (cudaStream_t)stream>>>(a);",
-                 launches[l].unaligned, launches[l].grid[0], launches[l].threads, launches[l].shared);
+        const char *entry = launches[l].unaligned[0] ? launches[l].unaligned : launches[l].entry;
+        if (launches[l].grid[0] && (launches[l].map_count || !maps))
+            print_fixed_launch(p, entry, &launches[l]);
     }
+    p->indent--;
     hr_print(p, "}");
     return HR_OK;
 }

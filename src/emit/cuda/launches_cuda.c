@@ -21,6 +21,8 @@ hr_status hr_cuda_work_bytes(const hr_plan *plan, const int64_t *extents, int64_
     for (int i = 0; i < plan->stage_count; i++) {
         const hr_stage *stage = &plan->stages[i];
         hr_cuda_gemm gemm = {0};
+        const hr_cuda_attention *attention = hr_cuda_attention_of(stage);
+        if (attention && attention->work_bytes > *most) *most = attention->work_bytes;
         if (hr_cuda_is_joined(stage)) continue;
         if (hr_cuda_is_product(stage))
             HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, hr_gemm_mainloop_most(plan), &gemm));
@@ -170,7 +172,11 @@ static hr_status add_attention_grids(const hr_plan *plan, const int64_t *extents
     hr_launch *launch = &list->out[list->count - 1];
     launch->shared = attention->shared_bytes;
     snprintf(launch->unaligned, sizeof launch->unaligned, "stage_%d_unaligned", i);
-    return hr_cuda_attention_maps(plan, extents, attention, list->work_bytes, launch);
+    HR_TRY(hr_cuda_attention_maps(plan, extents, attention, list->work_bytes, launch));
+    if (!attention->end_blocks) return HR_OK;
+    HR_TRY(add_grid(list, i, "_end", attention->end_blocks, HR_ATTENTION_END_THREADS));
+    list->out[list->count - 1].shared = attention->end_shared_bytes;
+    return HR_OK;
 }
 
 static hr_status add_backward_grids(const hr_plan *plan, const int64_t *extents, int i, grid_list *list) {

@@ -21,18 +21,31 @@ static void print_function(attention_printer *t, const char *signature, void (*p
     hr_cuda_print_function(t->p, signature, print, t);
 }
 
+static bool is_split(const attention_printer *t) {
+    return t->attention->mainloop == HR_ATTENTION_SPLIT;
+}
+
 /* Values' batches and keys bear the numbers that the first product's have. */
 static void print_sides(attention_printer *t) {
     const hr_cuda_attention *a = t->attention;
     const hr_contract *c = t->scores, *v = t->values;
     const hr_gemm_indices batch = {c->batch_count, c->batch}, deep = {c->k_count, c->k};
-    const hr_attention_side query = {c->left, batch, {c->m_count, c->m}, deep, &a->query, 1};
-    const hr_attention_side key = {c->right, batch, {c->n_count, c->n}, deep, &a->key, a->key_group};
-    const hr_attention_side value = {v->right,           batch,     {v->k_count, v->k},
-                                     {v->n_count, v->n}, &a->value, a->value_group};
-    hr_cuda_print_attention_side(t->p, t->number, "query", &query);
-    hr_cuda_print_attention_side(t->p, t->number, "key", &key);
-    hr_cuda_print_attention_side(t->p, t->number, "value", &value);
+    const hr_attention_side sides[] = {
+        {c->left, batch, {c->m_count, c->m}, deep, &a->query, 1, a->query_chunks},
+        {c->right, batch, {c->n_count, c->n}, deep, &a->key, a->key_group, a->key_chunks},
+        {v->right,
+         batch,
+         {v->k_count, v->k},
+         {v->n_count, v->n},
+         &a->value,
+         a->value_group,
+         a->value_chunks}};
+    static const char *const names[] = {"query", "key", "value"};
+    for (int i = 0; i < 3; i++) {
+        hr_attention_side side = sides[i];
+        if (is_split(t)) side.view = NULL;
+        hr_cuda_print_attention_side(t->p, t->number, names[i], &side);
+    }
 }
 
 /* ---- scores ---- */
@@ -73,6 +86,7 @@ static void print_bound(void *context) {
         hr_print(p, "return %s;", hr_emit_points(p, t->scores->n, t->scores->n_count));
         return;
     }
+    hr_cuda_print_digits(p, t->scores->batch, t->scores->batch_count, "batch");
     hr_cuda_print_digits(p, t->scores->m, t->scores->m_count, "m");
     hr_print(p, "return %s%s;", hr_expr_text(p, stage->mask_bound), stage->mask_bound_more ? " + 1" : "");
 }
@@ -85,6 +99,7 @@ static void print_begin(void *context) {
         hr_print(p, "return 0;");
         return;
     }
+    hr_cuda_print_digits(p, t->scores->batch, t->scores->batch_count, "batch");
     hr_cuda_print_digits(p, t->scores->m, t->scores->m_count, "m");
     hr_print(p, "return %s%s;", hr_expr_text(p, stage->mask_begin), stage->mask_begin_more ? " + 1" : "");
 }
@@ -223,6 +238,12 @@ static void print_results(attention_printer *t) {
 /* ---- the kernel ---- */
 
 void hr_cuda_attention_products(const hr_cuda_attention *attention, hr_tensor_core *out) {
+    const hr_tensor_type type = attention->dtype == HR_BF16 ? HR_TENSOR_BF16 : HR_TENSOR_F16;
+    if (attention->mainloop == HR_ATTENTION_SPLIT) {
+        out[0] = out[1] = (hr_tensor_core){
+            .threads = HR_TENSOR_WARP, .a = type, .b = type, .sum = HR_TENSOR_SUM_F32, .columns = 8};
+        return;
+    }
     hr_attention_products(attention->dtype, attention->tile_n, &attention->wide, 1, out);
 }
 
@@ -240,8 +261,17 @@ static void print_products(attention_printer *t) {
     hr_printer *p = t->p;
     hr_tensor_core products[HR_ATTENTION_PRODUCTS];
     hr_cuda_attention_products(t->attention, products);
-    hr_attention_print_product(p, "scores", "tile_n", &products[0]);
-    hr_attention_print_product(p, "values", "wide", &products[1]);
+    if (is_split(t)) {
+        char name[96];
+        hr_tensor_core_name(&products[0], name, sizeof name);
+        hr_print(p, "    static __device__ inline void multiply(float (&d)[4], const uint32_t (&a)[4], const "
+                    "uint32_t (&b)[2]) {");
+        hr_print(p, "        %s(d, a, b);", name);
+        hr_print(p, "    }");
+    } else {
+        hr_attention_print_product(p, "scores", "tile_n", &products[0]);
+        hr_attention_print_product(p, "values", "wide", &products[1]);
+    }
     hr_print(p, "    static __device__ inline uint32_t pair(float low, float high) {");
     hr_print(p, "        return %s_pair(low, high);", hr_dtype_name(t->attention->dtype));
     hr_print(p, "    }");
@@ -257,9 +287,14 @@ static void print_shape(attention_printer *t) {
     hr_print(p, "struct stage_%d_attention {", t->number);
     hr_print(p, "    static constexpr int tile_m = %d, tile_n = %d, deep = %d, wide = %d;", c->tile_m,
              c->tile_n, c->deep, c->wide);
-    hr_print(p,
-             "    static constexpr int query_places = %d, producer_registers = %d, consumer_registers = %d;",
-             c->query_places, c->load_registers, c->multiply_registers);
+    if (is_split(t))
+        hr_print(p, "    static constexpr int splits = %d, places = %d, warps = %d;", c->splits, c->places,
+                 c->threads / 32);
+    else
+        hr_print(
+            p,
+            "    static constexpr int query_places = %d, producer_registers = %d, consumer_registers = %d;",
+            c->query_places, c->load_registers, c->multiply_registers);
     hr_print(p, "    static constexpr bool plain = %s, bounded = %s, begins = %s, leaves_rows = %s;",
              c->scale ? "true" : "false", bounded ? "true" : "false", t->first->mask_begin ? "true" : "false",
              c->leaves_rows ? "true" : "false");
@@ -295,17 +330,34 @@ static void print_run(void *context) {
     hr_print(t->p, "return %s;", hr_emit_index_size(t->p, t->scores->m[t->scores->m_count - 1]));
 }
 
-static void print_call(attention_printer *t, bool boxes) {
+static void print_size(attention_printer *t, hr_stage_kernels others) {
     hr_printer *p = t->p;
     const hr_contract *c = t->scores;
-    hr_cuda_print_overlap(p, t->number, (hr_stage_kernels){0});
+    hr_cuda_print_overlap(p, t->number, others);
     hr_print(p, "const attention_size size = {%s, %s, %s, %" PRId64 "};",
              hr_emit_points(p, c->batch, c->batch_count), hr_emit_points(p, c->m, c->m_count),
              hr_emit_points(p, c->n, c->n_count), t->attention->section);
+}
+
+static void print_call(attention_printer *t, bool boxes) {
+    hr_printer *p = t->p;
+    print_size(t, (hr_stage_kernels){.end = t->attention->end_blocks > 0});
+    if (is_split(t)) {
+        hr_print(p, "attention_split<stage_%d_attention, %s>(a, size, (float *)a.scratch);", t->number,
+                 boxes ? "true" : "false");
+        return;
+    }
     hr_print(p, "const stage_%d_maps maps = %s;", t->number,
              boxes ? "{&query_map, &key_map, &value_map}" : "{}");
     hr_print(p, "attention_hopper<stage_%d_attention, %s>(a, size, maps);", t->number,
              boxes ? "true" : "false");
+}
+
+/* The kernel after it. */
+static void print_end(void *context) {
+    attention_printer *t = context;
+    print_size(t, (hr_stage_kernels){.begin = true});
+    hr_print(t->p, "attention_split_end<stage_%d_attention>(a, size, (const float *)a.scratch);", t->number);
 }
 
 static void print_boxes(void *context) {
@@ -318,12 +370,13 @@ static void print_elements(void *context) {
     print_call(t, false);
 }
 
-static void print_kernel(attention_printer *t, const char *suffix, const char *maps, void (*print)(void *)) {
+static void print_kernel(attention_printer *t, const char *suffix, int threads, const char *maps,
+                         void (*print)(void *)) {
     print_function(t,
                    hr_format(t->p,
                              "extern \"C\" __global__ void __launch_bounds__(%d, 1) stage_%d%s(%sconst "
                              "__grid_constant__ arguments a)",
-                             t->attention->threads, t->number, suffix, maps),
+                             threads, t->number, suffix, maps),
                    print);
 }
 
@@ -346,10 +399,12 @@ hr_status hr_emit_attention_cuda(hr_printer *p, const hr_cuda_attention *attenti
     stage_begin(p, first);
     hr_print(p, "/* %s", first->name);
     hr_print(p, " * %s */", first->why);
-    hr_print(p, "struct stage_%d_maps {", t.number);
-    hr_print(p, "    const void *query, *key, *value;");
-    hr_print(p, "};");
-    hr_print(p, "%s", "");
+    if (!is_split(&t)) {
+        hr_print(p, "struct stage_%d_maps {", t.number);
+        hr_print(p, "    const void *query, *key, *value;");
+        hr_print(p, "};");
+        hr_print(p, "%s", "");
+    }
     print_sides(&t);
     print_scores(&t);
     print_function(
@@ -357,10 +412,11 @@ hr_status hr_emit_attention_cuda(hr_printer *p, const hr_cuda_attention *attenti
         print_run);
     print_results(&t);
     print_shape(&t);
-    const char *map = "const __grid_constant__ tensor_map";
-    print_kernel(&t, "", hr_format(p, "%s query_map, %s key_map, %s value_map, ", map, map, map),
-                 print_boxes);
-    print_kernel(&t, "_unaligned", "", print_elements);
+    const char *map = "const __grid_constant__ tensor_map",
+               *maps = hr_format(p, "%s query_map, %s key_map, %s value_map, ", map, map, map);
+    print_kernel(&t, "", attention->threads, is_split(&t) ? "" : maps, print_boxes);
+    print_kernel(&t, "_unaligned", attention->threads, "", print_elements);
+    if (attention->end_blocks) print_kernel(&t, "_end", HR_ATTENTION_END_THREADS, "", print_end);
     return hr_text_status(p->out);
 }
 
@@ -369,6 +425,7 @@ hr_status hr_emit_attention_cuda(hr_printer *p, const hr_cuda_attention *attenti
 hr_status hr_cuda_attention_maps(const hr_plan *plan, const int64_t *extents,
                                  const hr_cuda_attention *attention, int64_t work, hr_launch *launch) {
     const hr_gemm_view *views[] = {&attention->query, &attention->key, &attention->value};
+    if (attention->mainloop == HR_ATTENTION_SPLIT) return HR_OK;
     launch->map_count = 3;
     for (int i = 0; i < launch->map_count; i++)
         HR_TRY(hr_cuda_attention_map(plan, extents, views[i], i ? attention->tile_n : attention->tile_m, work,

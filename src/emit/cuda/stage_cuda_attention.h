@@ -1,6 +1,6 @@
 /* Attention on the tensor cores. In: a region and how it lies on them. Out: text: the functions and numbers
- * that src/emit/templates/cuda/attention_hopper.h asks for, and kernels that call it; tensor maps of its
- * launch. */
+ * that attention_hopper.h or attention_split.h of src/emit/templates/cuda asks for, and kernels that call it;
+ * tensor maps of its launch. */
 #ifndef HR_EMIT_CUDA_STAGE_CUDA_ATTENTION_H
 #define HR_EMIT_CUDA_STAGE_CUDA_ATTENTION_H
 
@@ -9,13 +9,14 @@
 #include "emit/expression.h"
 #include "schedule/cuda/choose_attention.h"
 
-/* Kernels stage_N, which takes maps, and stage_N_unaligned, which takes arrays that begin anywhere; N: the
- * region's first stage. */
+/* Kernels stage_N, which may take maps, stage_N_unaligned, which takes arrays that begin anywhere, and, where
+ * keys are in parts, stage_N_end, which adds these up; N: the region's first stage. */
 hr_status hr_emit_attention_cuda(hr_printer *printer, const hr_cuda_attention *attention);
 /* The instructions that multiply: their functions stand in front of the stages. */
 enum { HR_ATTENTION_PRODUCTS = 2 };
 void hr_cuda_attention_products(const hr_cuda_attention *attention, hr_tensor_core *out);
-/* Its maps: queries, keys, values. `work`: bytes of the scratch memory in front of the first local. */
+/* Its maps, if any: queries, keys, values. `work`: bytes of the scratch memory in front of the first local.
+ */
 hr_status hr_cuda_attention_maps(const hr_plan *plan, const int64_t *extents,
                                  const hr_cuda_attention *attention, int64_t work, hr_launch *launch);
 

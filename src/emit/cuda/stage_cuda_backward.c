@@ -27,10 +27,10 @@ static void print_sides(backward_printer *t) {
     const hr_contract *s = t->scores, *p = t->products;
     const hr_gemm_indices batch = {s->batch_count, s->batch}, queries = {s->m_count, s->m},
                           keys = {s->n_count, s->n}, deep = {s->k_count, s->k}, wide = {p->k_count, p->k};
-    const hr_attention_side query = {s->left, batch, queries, deep, &b->query, 1},
-                            key = {s->right, batch, keys, deep, &b->key, 1},
-                            given = {p->left, batch, queries, wide, &b->given, 1},
-                            value = {p->right, batch, keys, wide, &b->value, 1};
+    const hr_attention_side query = {s->left, batch, queries, deep, &b->query, 1, false},
+                            key = {s->right, batch, keys, deep, &b->key, 1, false},
+                            given = {p->left, batch, queries, wide, &b->given, 1, false},
+                            value = {p->right, batch, keys, wide, &b->value, 1, false};
     hr_cuda_print_attention_side(t->p, t->number, "query", &query);
     hr_cuda_print_attention_side(t->p, t->number, "key", &key);
     hr_cuda_print_attention_side(t->p, t->number, "given", &given);
@@ -115,6 +115,7 @@ static void print_place(backward_printer *t, const hr_expr *place, bool more, co
         hr_print(p, "return %s;", none);
         return;
     }
+    hr_cuda_print_digits(p, t->scores->batch, t->scores->batch_count, "batch");
     hr_cuda_print_digits(p, t->scores->m, t->scores->m_count, "m");
     hr_print(p, "return %s%s;", hr_expr_text(p, place), more ? " + 1" : "");
 }

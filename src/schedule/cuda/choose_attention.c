@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "base/saturate.h"
 #include "ir/graph.h"
+#include "ir/visit.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -11,6 +12,26 @@
 /* GROUP_ROWS: of a warpgroup's product. SPAN: elements of 128 bytes, which a box is wide. STAGES: of the ring
  * of keys and of that of values. */
 enum { GROUP_ROWS = 64, SPAN = 64, STAGES = 2, BARRIERS = 6 * STAGES, WIDTH_MOST = 256, WIDTH_STEP = 8 };
+
+/* Few queries: rows of a tile and keys of a step, both those of a product of mma.sync; warps that take steps
+ * in turn; lanes. QUERY_REGISTERS: elements of a query that registers hold. FEW_MOST: queries for which
+ * reading the keys once for each tile is cheaper than a tile of wgmma. */
+enum {
+    TILE_ROWS = 16,
+    TILE_KEYS = 16,
+    WARPS = 4,
+    LANES = 32,
+    PLACES_MOST = 4,
+    SPLITS_MOST = 64,
+    QUERY_REGISTERS = 128,
+    FEW_MOST = 32
+};
+
+/* What the start and the end of a block cost, and the kernel that adds up parts, in bytes that the memory
+ * brings to a block meanwhile: 3 us at 12 bytes a ns, two blocks a multiprocessor. PART_LEAST: of lengths
+ * that data tells, so small that a long row is many blocks. */
+#define BLOCK_BYTES (INT64_C(36) << 10)
+#define PART_LEAST  (INT64_C(2) << 20)
 
 /* Registers of a thread that loads and of one that multiplies, by how many groups multiply: what setmaxnreg
  * makes of the 65536 of a multiprocessor. */
@@ -104,18 +125,21 @@ static bool is_width(int64_t width) {
     return width >= WIDTH_STEP && width <= WIDTH_MOST && width % WIDTH_STEP == 0;
 }
 
-/* In words, what keeps the kernel from it; NULL = nothing. */
+static bool is_of(const hr_plan *plan, const hr_expr *e, hr_dtype dtype) {
+    return e->op == HR_OP_ELEMENT && plan->normal->tensors[e->tensor].dtype == dtype;
+}
+
+/* In words, what keeps both kernels from it; NULL = nothing. */
 static const char *refusal(const hr_plan *plan, const hr_contract *scores, const hr_contract *values,
                            const attention_sizes *sizes, hr_cuda_attention *out) {
-    if (plan->limits.compute != 90 || !plan->limits.tensor_maps) return "the device is no Hopper";
-    out->dtype = hr_cuda_attention_takes(plan, scores->left, HR_BF16) ? HR_BF16 : HR_F16;
-    if (!hr_cuda_attention_takes(plan, scores->left, out->dtype) ||
-        !hr_cuda_attention_takes(plan, scores->right, out->dtype) ||
-        !hr_cuda_attention_takes(plan, values->right, out->dtype))
-        return "queries, keys and values are not all plain elements of bf16, or of f16";
-    if (!is_width(sizes->deep) || !is_width(sizes->wide))
-        return "a query or a value is not a multiple of 8 elements, up to 256";
-    if (hr_saturate_product(sizes->batch, sizes->m) > INT32_MAX || sizes->n > INT32_MAX)
+    if (plan->limits.compute < 80) return "the device has no tensor cores for it";
+    out->dtype = is_of(plan, scores->left, HR_BF16) ? HR_BF16 : HR_F16;
+    if (!hr_cuda_attention_takes(plan, scores->left, out->dtype) || !is_of(plan, scores->right, out->dtype) ||
+        !is_of(plan, values->right, out->dtype))
+        return "queries, keys and values are not all elements of bf16, or of f16";
+    if (sizes->deep > WIDTH_MOST || sizes->wide > WIDTH_MOST || sizes->deep < 1 || sizes->wide < 1)
+        return "a query or a value has more than 256 elements";
+    if (hr_saturate_product(sizes->batch, sizes->m) > INT32_MAX / SPLITS_MOST || sizes->n > INT32_MAX)
         return "it has more queries or keys than 32 bits count";
     return NULL;
 }
@@ -193,11 +217,24 @@ static int64_t section_of(const attention_sizes *sizes, int64_t group, bool mask
     return masked ? hr_cuda_attention_section(bytes, sizes->batch) : 1;
 }
 
+/* ---- words ---- */
+
 static void explain(const hr_plan *plan, hr_cuda_attention *out) {
     const hr_stage *first = &plan->stages[out->first];
     const char *mask = !first->mask_bound  ? ""
                        : first->mask_begin ? ", keys before and past the mask are left out"
                                            : ", keys past the mask are left out";
+    if (out->mainloop == HR_ATTENTION_SPLIT) {
+        char parts[96] = "";
+        if (out->splits > 1)
+            snprintf(parts, sizeof parts, ", keys in %d parts that a second kernel adds up in order",
+                     out->splits);
+        snprintf(out->why, sizeof out->why,
+                 "one kernel with the products around it, on the tensor cores by mma.sync: %d queries at a "
+                 "time%s, scores stay in registers, weights are rounded to %s%s",
+                 TILE_ROWS, parts, hr_dtype_name(out->dtype), mask);
+        return;
+    }
     snprintf(
         out->why, sizeof out->why,
         "one kernel with the products around it, on the tensor cores by wgmma: %d queries and %d keys at "
@@ -205,22 +242,120 @@ static void explain(const hr_plan *plan, hr_cuda_attention *out) {
         out->tile_m, out->tile_n, hr_dtype_name(out->dtype), mask);
 }
 
+/* ---- few queries ---- */
+
+/* A row of it is whole pieces of 16 bytes, wherever it is. */
+static hr_status rows_are_chunks(const hr_plan *plan, const int64_t *extents, const hr_expr *e, int inner,
+                                 bool *out) {
+    const hr_tensor *tensor = &plan->normal->tensors[e->tensor];
+    const hr_expr *last = tensor->rank ? e->args[tensor->rank - 1] : NULL;
+    int64_t size = 0;
+    *out = false;
+    if (!last || last->op != HR_OP_INDEX || last->index != inner ||
+        hr_plan_layout(plan, e->tensor) != HR_LAYOUT_DENSE)
+        return HR_OK;
+    for (int a = 0; a < e->arg_count; a++)
+        if (a != tensor->rank - 1 && hr_expr_has_index(e->args[a], inner)) return HR_OK;
+    HR_TRY(hr_extent_value(plan->normal, tensor->shape[tensor->rank - 1], extents, &size));
+    *out = size % WIDTH_STEP == 0;
+    return HR_OK;
+}
+
+static hr_status chunks_take(const hr_plan *plan, const hr_contract *scores, const hr_contract *values,
+                             const int64_t *extents, hr_cuda_attention *out) {
+    const int deep = scores->k[scores->k_count - 1], wide = values->n[values->n_count - 1];
+    if (scores->k_count == 1) {
+        HR_TRY(rows_are_chunks(plan, extents, scores->left, deep, &out->query_chunks));
+        HR_TRY(rows_are_chunks(plan, extents, scores->right, deep, &out->key_chunks));
+    }
+    if (values->n_count == 1) HR_TRY(rows_are_chunks(plan, extents, values->right, wide, &out->value_chunks));
+    return HR_OK;
+}
+
+/* Of one place of a warp's ring: pieces of 16 bytes for each lane. */
+static int64_t place_bytes(const attention_sizes *sizes) {
+    return (2 * hr_divide_up(sizes->deep, 32) + 4 * hr_divide_up(sizes->wide, 64)) * LANES * 16;
+}
+
+/* What blocks take in all, in bytes of a block's memory traffic, where keys are in so many parts. */
+static double cost_of(const hr_plan *plan, const attention_sizes *sizes, int splits) {
+    const int64_t units = sizes->batch * hr_divide_up(sizes->m, TILE_ROWS);
+    const int64_t keys = hr_divide_up(hr_divide_up(sizes->n, TILE_KEYS), splits) * TILE_KEYS;
+    const int64_t waves = hr_divide_up(units * splits, 2 * hr_limits_threads(&plan->limits));
+    const double block = (double)keys * (double)(sizes->deep + sizes->wide) * 2 + (double)BLOCK_BYTES;
+    return (double)waves * block + (splits > 1 ? (double)BLOCK_BYTES : 0);
+}
+
+/* Each warp has two steps at least. */
+static int splits_of(const hr_plan *plan, const attention_sizes *sizes, bool by_data) {
+    const int64_t most = sizes->n / (2 * WARPS * TILE_KEYS);
+    const int64_t bytes = sizes->n * (sizes->deep + sizes->wide) * 2;
+    int best = 1;
+    for (int splits = 2; splits <= SPLITS_MOST && splits <= most; splits++)
+        if (cost_of(plan, sizes, splits) < 0.98 * cost_of(plan, sizes, best)) best = splits;
+    const int64_t least = by_data ? hr_divide_up(bytes, PART_LEAST) : 1;
+    return best < least ? (int)(least < SPLITS_MOST ? least : SPLITS_MOST) : best;
+}
+
+static hr_visit is_element(const hr_expr *node, const void *nothing) {
+    (void)nothing;
+    return hr_visit_until(node->op == HR_OP_ELEMENT);
+}
+
+/* Parts of a tile leave through shared memory, where the ring was. */
+static void split_take(const hr_plan *plan, const attention_sizes *sizes, hr_cuda_attention *out) {
+    const hr_expr *bound = plan->stages[out->first].mask_bound;
+    const int64_t ring = WARPS * place_bytes(sizes), pitch = hr_cuda_attention_part_bytes(out);
+    const int64_t meeting = WARPS * TILE_ROWS * pitch, tiles = hr_divide_up(sizes->m, TILE_ROWS);
+    out->mainloop = HR_ATTENTION_SPLIT;
+    out->tile_m = TILE_ROWS;
+    out->tile_n = TILE_KEYS;
+    out->threads = WARPS * LANES;
+    out->splits = splits_of(plan, sizes, bound && hr_expr_find(bound, is_element, NULL));
+    const int64_t queries =
+        sizes->deep > QUERY_REGISTERS ? hr_divide_up(sizes->deep, 32) * 2 * LANES * 16 : 0;
+    out->places = (int)((plan->limits.shared_bytes / 2 - queries) / ring);
+    out->places = out->places > PLACES_MOST ? PLACES_MOST : out->places < 2 ? 2 : out->places;
+    out->shared_bytes = ring * out->places + queries;
+    if (out->shared_bytes < meeting) out->shared_bytes = meeting;
+    out->blocks = sizes->batch * tiles * out->splits;
+    out->end_blocks = out->splits > 1 ? sizes->batch * sizes->m : 0;
+    out->end_shared_bytes = HR_ATTENTION_END_THREADS / LANES * pitch;
+    out->work_bytes = out->splits > 1 ? out->blocks * TILE_ROWS * pitch : 0;
+}
+
+/* ---- which of them ---- */
+
+/* In words, what keeps the kernel for many queries from it; NULL = nothing. */
+static hr_status hopper_refusal(const hr_plan *plan, const hr_contract *scores, const hr_contract *values,
+                                const attention_sizes *sizes, const int64_t *extents, hr_cuda_attention *out,
+                                const char **why) {
+    *why = NULL;
+    if (plan->limits.compute != 90 || !plan->limits.tensor_maps)
+        *why = "the device is no Hopper";
+    else if (!hr_cuda_attention_takes(plan, scores->left, out->dtype) ||
+             !hr_cuda_attention_takes(plan, scores->right, out->dtype) ||
+             !hr_cuda_attention_takes(plan, values->right, out->dtype))
+        *why = "elements are there under a condition alone";
+    else if (!is_width(sizes->deep) || !is_width(sizes->wide))
+        *why = "a query or a value is not a multiple of 8 elements";
+    if (*why) return HR_OK;
+    HR_TRY(views_of(plan, scores, values, extents, out));
+    if (!out->query.rank || !out->key.rank || !out->value.rank)
+        *why = "the copy engine cannot walk queries, keys or values";
+    return HR_OK;
+}
+
 hr_status hr_cuda_attention_choose(const hr_plan *plan, const hr_region *region, const int64_t *extents,
                                    hr_cuda_attention *out) {
     const hr_contract *scores = plan->stages[region->first].contract,
                       *values = plan->stages[region->last].contract;
     attention_sizes sizes;
-    const char *why;
+    const char *why, *few;
     *out = (hr_cuda_attention){.first = region->first, .last = region->last};
     HR_TRY(sizes_of(plan, scores, values, extents, &sizes));
     why = refusal(plan, scores, values, &sizes, out);
     if (!why) hr_softmax_find(plan, region, &out->softmax, &why);
-    if (!why) {
-        HR_TRY(views_of(plan, scores, values, extents, out));
-        if (!out->query.rank || !out->key.rank || !out->value.rank)
-            why = "the copy engine cannot walk queries, keys or values: an axis has a gap, or rows are no "
-                  "whole 16 bytes";
-    }
     if (why) {
         snprintf(out->why, sizeof out->why, "not one kernel with the products around it: %s", why);
         return HR_OK;
@@ -229,9 +364,15 @@ hr_status hr_cuda_attention_choose(const hr_plan *plan, const hr_region *region,
     out->deep = (int)sizes.deep;
     out->wide = (int)sizes.wide;
     out->scale = scale_of(plan, extents, out->softmax.open, scores->product);
-    HR_TRY(leaves_rows(plan, scores, &plan->stages[out->last], extents, &out->leaves_rows));
-    tile_take(plan, &sizes, out);
-    out->section = section_of(&sizes, out->key_group, plan->stages[out->first].mask_bound != NULL);
+    HR_TRY(hopper_refusal(plan, scores, values, &sizes, extents, out, &few));
+    if (few || sizes.m <= FEW_MOST) {
+        HR_TRY(chunks_take(plan, scores, values, extents, out));
+        split_take(plan, &sizes, out);
+    } else {
+        HR_TRY(leaves_rows(plan, scores, &plan->stages[out->last], extents, &out->leaves_rows));
+        tile_take(plan, &sizes, out);
+        out->section = section_of(&sizes, out->key_group, plan->stages[out->first].mask_bound != NULL);
+    }
     explain(plan, out);
     return HR_OK;
 }

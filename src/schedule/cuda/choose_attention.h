@@ -1,4 +1,6 @@
-/* Attention as one kernel on the tensor cores of sm_90a: which regions it takes, and its tile.
+/* Attention as one kernel on the tensor cores: which regions it takes, and its tile. Many queries by wgmma on
+ * sm_90a, templates/cuda/attention_hopper.h; few of them, with keys shared out, by mma.sync,
+ * attention_split.h, which takes what else there is, too.
  *
  * In: a region of a plan, numbers for the extents. Out: numbers and words; nothing is printed here. Where the
  * kernel cannot take a region, `why` says what is in the way, and its stages remain what they are.
@@ -9,12 +11,22 @@
 #include "plan/softmax.h"
 #include "schedule/cuda/gemm_view.h"
 
+typedef enum hr_attention_mainloop { HR_ATTENTION_HOPPER, HR_ATTENTION_SPLIT } hr_attention_mainloop;
+
+/* Of HR_ATTENTION_SPLIT, a block of the kernel that adds up parts of keys. */
+enum { HR_ATTENTION_END_THREADS = 256 };
+
 typedef struct hr_cuda_attention {
     bool fits;
+    hr_attention_mainloop mainloop;
     int first, last; /* stages */
     hr_softmax softmax;
-    hr_dtype dtype; /* of queries, keys and values: bf16 or f16 */
-    hr_gemm_view query, key, value;
+    hr_dtype dtype;                              /* of queries, keys and values: bf16 or f16 */
+    hr_gemm_view query, key, value;              /* HR_ATTENTION_HOPPER */
+    bool query_chunks, key_chunks, value_chunks; /* HR_ATTENTION_SPLIT: rows are whole 16 bytes */
+    int splits, places; /* HR_ATTENTION_SPLIT: parts of the keys, blocks of them in flight for a warp */
+    int64_t end_blocks, end_shared_bytes,
+        work_bytes;   /* of the kernel that adds up parts, and what they take */
     bool leaves_rows; /* its only result has 16 bits and whole rows of values: they are stored by 16 bytes */
     int64_t key_group, value_group; /* neighbours along the last index of batches that share them */
     int deep, wide;                 /* a query's elements, a value's */
@@ -25,9 +37,14 @@ typedef struct hr_cuda_attention {
     int load_registers, multiply_registers; /* of a thread of these */
     int64_t section;              /* heads that go together: all of their keys and values stay in the L2 */
     int64_t blocks, shared_bytes; /* of the grid, which takes tiles in turn; of a block */
-    char why[200];
+    char why[240];
 } hr_cuda_attention;
 
+/* Bytes that a part of keys leaves for each query, in f32: the sums, then the largest score, the base of
+ * exponents and their sum. */
+static inline int64_t hr_cuda_attention_part_bytes(const hr_cuda_attention *attention) {
+    return ((int64_t)attention->wide + 4) * 4;
+}
 /* A plain element of that dtype. */
 bool hr_cuda_attention_takes(const hr_plan *plan, const hr_expr *e, hr_dtype dtype);
 /* Heads of so many bytes that go together: the L2 holds all of them. */

@@ -62,76 +62,6 @@ static __device__ inline void attention_values(attention_group<P> &g, int place,
         P::values(g.sums, g.weights[k], value + k * 128, k > 0 || accumulate);
 }
 
-/* Scores that a row does not see become -inf. */
-template <class P, class A>
-static __device__ inline void attention_mask(const A &a, const attention_size &size, int batch,
-                                             attention_group<P> &g, int block, const int (&rows)[2]) {
-    const int64_t n = (int64_t)block * P::tile_n + (int)threadIdx.x % 4 * 2;
-    int begin[2], end[2]; /* keys of the tile, less those of the thread's place */
-#pragma unroll
-    for (int r = 0; r < 2; r++) {
-        const int64_t bound = P::bounded ? P::bound(a, batch, rows[r]) : size.n;
-        end[r] = attention_clamp((bound < size.n ? bound : size.n) - n, P::tile_n);
-        begin[r] = P::bounded && P::begins ? attention_clamp(P::begin(a, batch, rows[r]) - n, P::tile_n) : 0;
-    }
-#pragma unroll
-    for (int i = 0; i < P::tile_n / 2; i++) {
-        const int key = i / 4 * 8 + i % 2, r = i / 2 % 2;
-        bool seen = key < end[r] && (!P::begins || key >= begin[r]);
-        if (!P::bounded) seen = seen && P::sees(a, batch, rows[r], n + key);
-        if (P::plain)
-            g.scores[i] = seen ? g.scores[i] : -INFINITY;
-        else
-            g.scores[i] = seen ? P::open_score(a, batch, rows[r], n + key, g.scores[i]) : -INFINITY;
-    }
-}
-
-/* Scores become weights. True where what was added up before is to be multiplied by `shrink`. */
-template <class P, bool MASKED, class A>
-static __device__ inline bool attention_softmax(const A &a, const attention_size &size, int batch,
-                                                attention_group<P> &g, int block, float (&shrink)[2]) {
-    const int end = (int)size.m - 1, rows[2] = {g.m < end ? g.m : end, g.m + 8 < end ? g.m + 8 : end};
-    if constexpr (MASKED) {
-        attention_mask<P>(a, size, batch, g, block, rows);
-    } else if constexpr (!P::plain) {
-        const int64_t n = (int64_t)block * P::tile_n + (int)threadIdx.x % 4 * 2;
-#pragma unroll
-        for (int i = 0; i < P::tile_n / 2; i++)
-            g.scores[i] = P::open_score(a, batch, rows[i / 2 % 2], n + i / 4 * 8 + i % 2, g.scores[i]);
-    }
-#pragma unroll
-    for (int i = 0; i < P::tile_n / 2; i++)
-        g.peak[i / 2 % 2] = fmaxf(g.peak[i / 2 % 2], g.scores[i]);
-    const float factor = P::factor(a);
-    float less[2];
-#pragma unroll
-    for (int r = 0; r < 2; r++) {
-        g.peak[r] = fmaxf(g.peak[r], __shfl_xor_sync(0xffffffffu, g.peak[r], 1));
-        g.peak[r] = fmaxf(g.peak[r], __shfl_xor_sync(0xffffffffu, g.peak[r], 2));
-        const float largest = g.peak[r] * factor, before = g.base[r];
-        if (!(largest <= before + 8)) g.base[r] = largest;
-        less[r] = g.base[r] == -INFINITY ? 0.0f : -g.base[r];
-        shrink[r] = before == g.base[r] ? 1.0f : machine_exp2(before + less[r]);
-    }
-    const bool shrinks = __any_sync(0xffffffffu, shrink[0] != 1 || shrink[1] != 1);
-    if (shrinks) {
-        g.total[0] *= shrink[0];
-        g.total[1] *= shrink[1];
-    }
-#pragma unroll
-    for (int i = 0; i < P::tile_n / 2; i++) {
-        g.scores[i] = machine_exp2(fmaf(g.scores[i], factor, less[i / 2 % 2]));
-        g.total[i / 2 % 2] += g.scores[i];
-    }
-    return shrinks;
-}
-
-template <class P> static __device__ inline void attention_pack(attention_group<P> &g) {
-#pragma unroll
-    for (int i = 0; i < P::tile_n / 4; i++)
-        g.weights[i / 4][i % 4] = P::pair(g.scores[2 * i], g.scores[2 * i + 1]);
-}
-
 /* All of the warp have read the place. */
 static __device__ inline void attention_leave(uint32_t barrier) {
     if (threadIdx.x % 32 == 0) ptx_mbarrier_arrive(barrier);
@@ -263,36 +193,6 @@ static __device__ inline void attention_sum(const A &a, const attention_size &si
 
 /* ---- results ---- */
 
-/* Row `m` again, key by key: sum[x] becomes that of column lane + 32 x. */
-template <class P, class A>
-static __device__ inline void attention_again(const A &a, const attention_size &size, int batch, int64_t m,
-                                              float base, float (&sum)[(P::wide + 31) / 32]) {
-    const int lane = (int)threadIdx.x % 32;
-    const int begin = P::begins ? attention_clamp(P::begin(a, batch, m), size.n) : 0;
-    const int end = attention_clamp(P::bound(a, batch, m), size.n);
-    const float factor = P::factor(a);
-#pragma unroll
-    for (int x = 0; x < (P::wide + 31) / 32; x++)
-        sum[x] = 0;
-#pragma unroll 1
-    for (int n = begin; n < end; n++) {
-        if (!P::bounded && !P::sees(a, batch, m, n)) continue;
-        float score = 0;
-#pragma unroll 1
-        for (int k = lane; k < P::deep; k += 32)
-            score = fmaf(P::number(P::query::element(a, batch, m, k)),
-                         P::number(P::key::element(a, batch, n, k)), score);
-#pragma unroll
-        for (int step = 16; step; step /= 2)
-            score += __shfl_xor_sync(0xffffffffu, score, step);
-        const float weight = machine_exp2(fmaf(P::open_score(a, batch, m, n, score), factor, -base));
-#pragma unroll
-        for (int x = 0; x < (P::wide + 31) / 32; x++)
-            if (x * 32 + lane < P::wide)
-                sum[x] = fmaf(weight, P::number(P::value::element(a, batch, n, x * 32 + lane)), sum[x]);
-    }
-}
-
 /* Rows of finite weights whose values are not finite. `total`: of rows. */
 template <class P, class A>
 static __device__ inline void attention_mend(const A &a, const attention_size &size, int batch,
@@ -381,13 +281,7 @@ static __device__ inline void attention_store(const A &a, const attention_size &
         total[r] += __shfl_xor_sync(0xffffffffu, total[r], 2);
         inverse[r] = size.n > 0 ? 1.0f / total[r] : 0.0f; /* a sum over no keys is 0 */
         if (column != 0 || g.m + r * 8 >= size.m) continue;
-        /* The text's totals are relative to the peak; those of infinite peaks are other ones. */
-        const bool infinite = g.peak[r] == -INFINITY || g.peak[r] == INFINITY;
-        const float sum =
-            infinite ? total[r] : total[r] * machine_exp2(fmaf(-g.peak[r], P::factor(a), g.base[r]));
-        const float of_peak = g.peak[r] == -INFINITY && size.n > 0 ? NAN : sum;
-        const float of_zero = g.peak[r] == INFINITY ? INFINITY : sum;
-        P::rows(a, all.batch, g.m + r * 8, g.peak[r] * P::unit(a), of_peak, of_zero);
+        attention_leave_row<P>(a, size, all.batch, g.m + r * 8, g.peak[r], g.base[r], total[r]);
     }
     float values[P::wide / 2];
 #pragma unroll
