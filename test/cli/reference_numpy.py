@@ -284,7 +284,7 @@ def operands(header, dtypes, folder, random):
             settings.append(f"{name}={SCALARS[name]!r}")
             continue
         if dtype == "i32":
-            drawn = random.integers(0, SIZES["V"], shape)
+            drawn = random.integers(name == "length", SIZES["V"], shape)  # a sequence holds a key at least
         elif dtype in WHOLE:
             drawn = random.integers(*WHOLE[dtype], shape)
         else:
