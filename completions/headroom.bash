@@ -11,6 +11,7 @@ _headroom_flags() {
     record) echo --output --for --from-range --steps --counters --help ;;
     diagnose) echo --ranks --compare --roof --json --html --perfetto --help ;;
     bench) echo --only --size --tune --repeat --device --no-verify --json --csv --help ;;
+    generate) echo --chat --system --number --temperature --top-k --top-p --min-p --seed --context --device --threads --text --explain --json --help ;;
     esac
 }
 
@@ -85,7 +86,7 @@ _headroom_names() {
 
 _headroom() {
     local word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} line=${COMP_LINE:0:COMP_POINT}
-    local commands="run explain emit grad roof bench record diagnose help" current=${line##* } before file kernel prefix
+    local commands="run explain emit grad roof bench generate record diagnose help" current=${line##* } before file kernel prefix
     before=${line% *}
     before=${before##* }
     COMPREPLY=()

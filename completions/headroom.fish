@@ -15,11 +15,11 @@ function __headroom_kernels
     end
 end
 
-complete -c headroom -n __fish_use_subcommand -f -a "run explain emit grad roof bench record diagnose help"
+complete -c headroom -n __fish_use_subcommand -f -a "run explain emit grad roof bench generate record diagnose help"
 complete -c headroom -n __fish_use_subcommand -l help
 complete -c headroom -n __fish_use_subcommand -l version
 complete -c headroom -n "__fish_seen_subcommand_from run explain emit grad" -a "(__headroom_kernels)"
-complete -c headroom -n "__fish_seen_subcommand_from help" -f -a "run explain emit grad roof bench record diagnose help tuning"
+complete -c headroom -n "__fish_seen_subcommand_from help" -f -a "run explain emit grad roof bench generate record diagnose help tuning"
 complete -c headroom -n "__fish_seen_subcommand_from run" -l output -s o -r
 complete -c headroom -n "__fish_seen_subcommand_from run" -l device -x -a "cpu cuda"
 complete -c headroom -n "__fish_seen_subcommand_from run" -l tune -x -a "none quick full"
@@ -77,3 +77,18 @@ complete -c headroom -n "__fish_seen_subcommand_from bench" -l no-verify
 complete -c headroom -n "__fish_seen_subcommand_from bench" -l json
 complete -c headroom -n "__fish_seen_subcommand_from bench" -l csv -r
 complete -c headroom -n "__fish_seen_subcommand_from bench" -l help -s h
+complete -c headroom -n "__fish_seen_subcommand_from generate" -l chat
+complete -c headroom -n "__fish_seen_subcommand_from generate" -l system -x
+complete -c headroom -n "__fish_seen_subcommand_from generate" -l number -s n -x
+complete -c headroom -n "__fish_seen_subcommand_from generate" -l temperature -x
+complete -c headroom -n "__fish_seen_subcommand_from generate" -l top-k -x
+complete -c headroom -n "__fish_seen_subcommand_from generate" -l top-p -x
+complete -c headroom -n "__fish_seen_subcommand_from generate" -l min-p -x
+complete -c headroom -n "__fish_seen_subcommand_from generate" -l seed -x
+complete -c headroom -n "__fish_seen_subcommand_from generate" -l context -x
+complete -c headroom -n "__fish_seen_subcommand_from generate" -l device -x -a "cpu"
+complete -c headroom -n "__fish_seen_subcommand_from generate" -l threads -x
+complete -c headroom -n "__fish_seen_subcommand_from generate" -l text -r
+complete -c headroom -n "__fish_seen_subcommand_from generate" -l explain
+complete -c headroom -n "__fish_seen_subcommand_from generate" -l json
+complete -c headroom -n "__fish_seen_subcommand_from generate" -l help -s h

@@ -12,6 +12,7 @@ _headroom_flags() {
     record) echo --output --for --from-range --steps --counters --help ;;
     diagnose) echo --ranks --compare --roof --json --html --perfetto --help ;;
     bench) echo --only --size --tune --repeat --device --no-verify --json --csv --help ;;
+    generate) echo --chat --system --number --temperature --top-k --top-p --min-p --seed --context --device --threads --text --explain --json --help ;;
     esac
 }
 
@@ -33,7 +34,7 @@ _headroom_kernels() {
 _headroom() {
     local command=$words[2]
     if (( CURRENT == 2 )); then
-        compadd -- run explain emit grad roof bench record diagnose help --help --version
+        compadd -- run explain emit grad roof bench generate record diagnose help --help --version
         return
     fi
     case $words[CURRENT-1] in
@@ -49,7 +50,7 @@ _headroom() {
         return
     fi
     case $command in
-    help) compadd -- run explain emit grad roof bench record diagnose help tuning ;;
+    help) compadd -- run explain emit grad roof bench generate record diagnose help tuning ;;
     run|explain|emit|grad)
         if (( CURRENT == 3 )); then
             compadd -- ${(f)"$(_headroom_kernels)"}
@@ -58,6 +59,7 @@ _headroom() {
             _files -g '*.npy'
         fi
         ;;
+    generate) _files ;;
     bench) _files -/ ;;
     record|diagnose) _files ;;
     esac

@@ -447,6 +447,172 @@ typedef struct hr_emit_options {
 HR_API hr_status hr_kernel_emit(hr_kernel *kernel, const hr_emit_options *options, const char **source,
                                 const char **header);
 
+/* ---- sequences: kernels in order over buffers ---- */
+
+/* Launches in order, made once and launched often. One kernel may serve many calls. Buffers live from the
+ * call that writes them to the last one that reads them, and share one arena. Sizes and places may grow with
+ * a number that each launch gives, the step: a cache's length, say. Kernels and memory that are given must
+ * live as long as the sequence; one thread uses it at a time. */
+typedef struct hr_sequence hr_sequence;
+
+#define HR_SEQUENCE_RANK 8
+
+typedef struct hr_step_size {
+    int64_t fixed, scaled; /* fixed + scaled * step */
+} hr_step_size;
+
+/* An array of a call: in a buffer, or in memory of the device that the caller owns. */
+typedef struct hr_sequence_array {
+    size_t size;
+    int buffer; /* of hr_sequence_buffer, -1: `data` */
+    void *data; /* a scalar's value, in the host's memory; NULL as in hr_kernel_execute */
+    hr_dtype dtype;
+    int rank;
+    hr_step_size shape[HR_SEQUENCE_RANK];
+    hr_step_size offset; /* elements from the buffer's or the memory's beginning to the array's */
+    bool strided;        /* else row-major without gaps */
+    int64_t strides[HR_SEQUENCE_RANK];
+} hr_sequence_array;
+
+HR_API hr_status hr_sequence_create(hr_device *device, hr_sequence **out);
+HR_API void hr_sequence_destroy(hr_sequence *sequence);
+/* A buffer of so many bytes; `name` is for messages. */
+HR_API hr_status hr_sequence_buffer(hr_sequence *sequence, const char *name, size_t bytes, int *out);
+/* Adds a call, with an array for each argument in the order of hr_kernel_argument. The descriptions are
+ * copied. */
+HR_API hr_status hr_sequence_call(hr_sequence *sequence, hr_kernel *kernel, const hr_sequence_array *arrays,
+                                  int count);
+/* Gives the buffers their places and takes the arena. hr_sequence_launch does so where it has not been done.
+ */
+HR_API hr_status hr_sequence_plan(hr_sequence *sequence);
+/* All calls in their order, as by hr_kernel_execute. The first launch compiles. */
+HR_API hr_status hr_sequence_launch(hr_sequence *sequence, int64_t step);
+HR_API size_t hr_sequence_memory(const hr_sequence *sequence); /* bytes of the arena */
+HR_API int hr_sequence_call_count(const hr_sequence *sequence);
+
+typedef struct hr_call_info {
+    const char *kernel;
+    double seconds;   /* of all its launches together; on CUDA what queueing them took */
+    int64_t launches; /* since the times were cleared */
+    double bytes;     /* that the text asks for, at the step of the last launch */
+    hr_floor floor;   /* by `roof`; all 0 without one */
+} hr_call_info;
+
+HR_API hr_status hr_sequence_call_info(const hr_sequence *sequence, int i, const hr_roof *roof,
+                                       hr_call_info *out);
+HR_API void hr_sequence_times_clear(hr_sequence *sequence);
+
+/* ---- models ---- */
+
+/* A language model: weights and tokenizer from a file, the calls of its family from a text, a context of the
+ * tokens that it was fed. One thread uses it at a time. */
+typedef struct hr_model hr_model;
+
+typedef struct hr_model_options {
+    size_t size;
+    const char *text_path; /* a family's text in place of those that the library knows; NULL = these */
+    int64_t context;       /* tokens that there is room for; 0 = as many as the model was taught with */
+    int threads;           /* 0 = all */
+} hr_model_options;
+
+/* `path`: a GGUF file, a safetensors file, or a folder with config.json and those. The file stays mapped, and
+ * weights are used where they lie. HR_BAD_INPUT names what is broken in it, or what its family does not know.
+ * `options` may be NULL. */
+HR_API hr_status hr_model_open(hr_device *device, const char *path, const hr_model_options *options,
+                               hr_model **out);
+HR_API void hr_model_destroy(hr_model *model);
+
+typedef struct hr_model_info {
+    const char *family, *name; /* name: as the file says, "" where it does not */
+    int64_t layers, vocabulary, context;
+    int64_t past;        /* tokens in the context */
+    double weight_bytes; /* of all tensors, as they are stored */
+    double cache_bytes;  /* of a full context */
+    double step_bytes;   /* of the buffers of a step, the largest so far */
+} hr_model_info;
+
+HR_API hr_status hr_model_info_get(const hr_model *model, hr_model_info *out);
+
+typedef enum hr_special_names {
+    HR_SPECIAL_AS_TEXT,  /* names of special tokens in a text are text like any other: what users type */
+    HR_SPECIAL_AS_TOKENS /* they are the tokens: what a chat template wrote */
+} hr_special_names;
+
+/* The tokens of a text in memory for free(), without what every text begins with. */
+HR_API hr_status hr_model_encode(const hr_model *model, const char *text, size_t length,
+                                 hr_special_names names, int32_t **out, size_t *count);
+/* What a text begins with, -1 = nothing. */
+HR_API int32_t hr_model_begin_token(const hr_model *model);
+/* Whether a text ends here. */
+HR_API bool hr_model_token_ends(const hr_model *model, int32_t token);
+/* The bytes of a token, owned by the model; none for one that is no text. A character may be spread over two
+ * tokens. */
+HR_API hr_status hr_model_token_text(const hr_model *model, int32_t token, const char **text, size_t *length);
+
+/* What is said in a chat; "system", "user" or "assistant". */
+typedef struct hr_chat_turn {
+    const char *role, *text;
+} hr_chat_turn;
+
+/* The turns as the model was taught to read them, up to where it is to answer; for free(), to be encoded with
+ * HR_SPECIAL_AS_TOKENS. Special names inside of a turn's text are taken apart, so that they are none.
+ * HR_BAD_INPUT where the file's chat template is none of those that are known (ChatML, Llama-3, Gemma). */
+HR_API hr_status hr_model_chat(const hr_model *model, const hr_chat_turn *turns, int count, char **out);
+
+#define HR_MODEL_ANSWERS 64
+
+/* Appends tokens to the context and gives the logits of the last `answers` of them, at most HR_MODEL_ANSWERS:
+ * rows of the vocabulary, owned by the model until the next call; `logits` may be NULL. HR_BAD_INPUT where
+ * there is no room. */
+HR_API hr_status hr_model_feed(hr_model *model, const int32_t *tokens, int64_t count, int64_t answers,
+                               const float **logits);
+/* The context is its first `tokens` tokens again. */
+HR_API hr_status hr_model_keep(hr_model *model, int64_t tokens);
+
+/* How a token is chosen: those that are likely enough are kept, then one is drawn by its probability. */
+typedef struct hr_sampling {
+    size_t size;
+    double temperature; /* 0 = the likeliest, the first of equals */
+    int64_t top_k;      /* only the k likeliest; 0 = all */
+    double top_p;       /* the likeliest that have so much of the probability together; 0 or 1 = all */
+    double min_p;       /* those with at least this part of the likeliest one's probability; 0 = all */
+    uint64_t seed;      /* with the position, all that chance depends on */
+} hr_sampling;
+
+/* Chooses from a row of logits for the token at `position`. */
+HR_API hr_status hr_model_sample(hr_model *model, const float *logits, const hr_sampling *sampling,
+                                 int64_t position, int32_t *out);
+
+/* Text as it comes, whole characters; return false to stop. */
+typedef bool (*hr_said_fn)(void *context, const char *text, size_t length);
+
+typedef struct hr_generate_options {
+    size_t size;
+    int64_t most; /* tokens to generate; 0 = until the text ends or the context is full */
+    hr_sampling sampling;
+    hr_said_fn said;
+    void *said_context;
+} hr_generate_options;
+
+/* Why a text ended. */
+typedef enum hr_text_end { HR_END_STOP, HR_END_MOST, HR_END_CONTEXT, HR_END_CANCELLED } hr_text_end;
+
+typedef struct hr_generation {
+    int64_t prompt_tokens, fed_tokens; /* fed: those that the context did not hold already */
+    int64_t tokens;
+    double prompt_seconds; /* until the first token was known */
+    double seconds;        /* of all tokens after the first */
+    hr_text_end end;
+} hr_generation;
+
+/* Goes on with a text of `count` tokens. What of it the context holds from before is not fed again.
+ * HR_BAD_INPUT where it is longer than the context. */
+HR_API hr_status hr_model_generate(hr_model *model, const int32_t *tokens, int64_t count,
+                                   const hr_generate_options *options, hr_generation *out);
+
+/* The sequence of the last step, for its times; NULL before the first. Owned by the model. */
+HR_API hr_sequence *hr_model_sequence(const hr_model *model);
+
 /* ---- the main job: fill, tune, check, measure ---- */
 
 /* Gives every unbound tensor memory of the device: inputs normal (floats; magnitudes where the text takes
@@ -603,6 +769,27 @@ HR_API hr_status hr_report_run_json(const hr_run_result *result, char **out);
 /* One self-contained page with the roofline plot, the variants, the plan and the source. */
 HR_API hr_status hr_report_explain_json(const hr_run_result *result, char **out);
 HR_API hr_status hr_report_run_html(const hr_run_result *result, char **out);
+
+/* Where the time of a sequence's launches went, kernel by kernel, beside the floor by `roof` (NULL: without).
+ */
+HR_API hr_status hr_report_sequence_text(const hr_sequence *sequence, const hr_roof *roof,
+                                         const hr_report_style *style, char **out);
+
+/* What was generated, for a report: `sequence` is that of a token's step; `roof` and `text` may be NULL. */
+typedef struct hr_generation_report {
+    size_t size;
+    hr_model_info model;
+    hr_generation generation;
+    const hr_sequence *sequence;
+    const hr_roof *roof;
+    const char *file, *text, *device_name;
+} hr_generation_report;
+
+/* Tokens a second, bytes a second, floor and memory, in a few lines. */
+HR_API hr_status hr_report_generation_text(const hr_generation_report *report, const hr_report_style *style,
+                                           char **out);
+/* One JSON object; headroom-generate(1) names its keys. */
+HR_API hr_status hr_report_generation_json(const hr_generation_report *report, char **out);
 
 /* A line on the floor and one on the work that it counts. */
 HR_API hr_status hr_report_floor_text(const hr_floor *floor, const hr_roof *roof,

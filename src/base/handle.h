@@ -17,7 +17,9 @@ typedef enum hr_handle_kind {
     HR_HANDLE_RESULT,
     HR_HANDLE_NPY,
     HR_HANDLE_RECORDING,
-    HR_HANDLE_DIAGNOSIS
+    HR_HANDLE_DIAGNOSIS,
+    HR_HANDLE_SEQUENCE,
+    HR_HANDLE_MODEL
 } hr_handle_kind;
 
 /* The first member of what a handle points to. */

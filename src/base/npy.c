@@ -7,15 +7,13 @@
 #include "base/dtype.h"
 #include "base/file.h"
 #include "base/handle.h"
+#include "base/mapping.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define RANK_MAX   32
 #define HEADER_MAX (1u << 20) /* NumPy itself reads 10,000 bytes without being asked twice */
@@ -23,8 +21,7 @@
 
 struct hr_npy {
     hr_handle handle;
-    void *mapping;
-    size_t length;
+    hr_mapping mapping;
     hr_array array;
     int64_t shape[RANK_MAX], strides[RANK_MAX];
 };
@@ -253,21 +250,22 @@ static void npy_strides(int rank, const int64_t *shape, bool fortran_order, int6
 }
 
 static hr_status npy_read(const char *path, hr_dtype wanted, hr_npy *npy) {
-    const unsigned char *bytes = npy->mapping;
-    if (npy->length < 10 || memcmp(bytes, "\x93NUMPY", 6) != 0)
+    const unsigned char *bytes = npy->mapping.data;
+    if (npy->mapping.length < 10 || memcmp(bytes, "\x93NUMPY", 6) != 0)
         return hr_fail(HR_BAD_INPUT, "%s: is no .npy file; write it with np.save", path);
     int major = bytes[6];
     if (major < 1 || major > 3 || bytes[7] != 0)
         return hr_fail(HR_BAD_INPUT, "%s: .npy version %d.%d is not known; 1.0, 2.0 and 3.0 are", path, major,
                        bytes[7]);
     size_t start = major == 1 ? 10 : 12;
-    if (npy->length < start) return hr_fail(HR_BAD_INPUT, "%s: ends inside its header", path);
+    if (npy->mapping.length < start) return hr_fail(HR_BAD_INPUT, "%s: ends inside its header", path);
     size_t length = bytes[8] | (size_t)bytes[9] << 8;
     if (major > 1) length |= (size_t)bytes[10] << 16 | (size_t)bytes[11] << 24;
     if (length > HEADER_MAX)
         return hr_fail(HR_BAD_INPUT, "%s: its header claims %zu bytes; none of an array is so long", path,
                        length);
-    if (npy->length - start < length) return hr_fail(HR_BAD_INPUT, "%s: ends inside its header", path);
+    if (npy->mapping.length - start < length)
+        return hr_fail(HR_BAD_INPUT, "%s: ends inside its header", path);
 
     npy_header header = {0};
     npy_reader reader = {path, (const char *)bytes + start, (const char *)bytes + start + length};
@@ -277,9 +275,9 @@ static hr_status npy_read(const char *path, hr_dtype wanted, hr_npy *npy) {
     size_t element = hr_dtype_size(dtype), offset = start + length, need;
     if (!npy_bytes(&header, element, &need))
         return hr_fail(HR_BAD_INPUT, "%s: its shape has more elements than memory has places", path);
-    if (npy->length - offset < need)
+    if (npy->mapping.length - offset < need)
         return hr_fail(HR_BAD_INPUT, "%s: is cut short: its shape needs %zu bytes of elements, %zu are there",
-                       path, need, npy->length - offset);
+                       path, need, npy->mapping.length - offset);
     if (offset % element != 0)
         return hr_fail(HR_BAD_INPUT,
                        "%s: its elements begin at byte %zu, which is no multiple of their %zu bytes; "
@@ -287,32 +285,9 @@ static hr_status npy_read(const char *path, hr_dtype wanted, hr_npy *npy) {
                        path, offset, element);
     memcpy(npy->shape, header.shape, sizeof npy->shape);
     npy_strides(header.rank, npy->shape, header.fortran_order, npy->strides);
-    npy->array = (hr_array){sizeof npy->array, (char *)npy->mapping + offset, dtype, header.rank, npy->shape,
-                            npy->strides};
+    npy->array = (hr_array){
+        sizeof npy->array, (char *)npy->mapping.data + offset, dtype, header.rank, npy->shape, npy->strides};
     return HR_OK;
-}
-
-static hr_status npy_map(const char *path, hr_npy *npy) {
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0) return hr_fail(HR_IO, "%s: cannot open it: %s", path, strerror(errno));
-    struct stat info;
-    hr_status status = HR_OK;
-    if (fstat(descriptor, &info) != 0)
-        status = hr_fail(HR_IO, "%s: cannot read it: %s", path, strerror(errno));
-    else if (!S_ISREG(info.st_mode))
-        status = hr_fail(HR_IO, "%s: is no ordinary file, and only those can be mapped", path);
-    else if (info.st_size == 0)
-        status = hr_fail(HR_BAD_INPUT, "%s: is empty", path);
-    if (status == HR_OK) {
-        npy->length = (size_t)info.st_size;
-        npy->mapping = mmap(NULL, npy->length, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor, 0);
-        if (npy->mapping == MAP_FAILED) {
-            npy->mapping = NULL;
-            status = hr_fail(HR_IO, "%s: cannot map its %zu bytes: %s", path, npy->length, strerror(errno));
-        }
-    }
-    close(descriptor);
-    return status;
 }
 
 hr_status hr_npy_open(const char *path, hr_dtype wanted, hr_npy **out) {
@@ -321,7 +296,7 @@ hr_status hr_npy_open(const char *path, hr_dtype wanted, hr_npy **out) {
     hr_npy *npy = calloc(1, sizeof *npy);
     if (!npy) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while opening %s", path);
     npy->handle.kind = HR_HANDLE_NPY;
-    hr_status status = npy_map(path, npy);
+    hr_status status = hr_mapping_open(path, &npy->mapping);
     if (status == HR_OK) status = npy_read(path, wanted, npy);
     if (status == HR_OK)
         *out = npy;
@@ -354,14 +329,14 @@ hr_status hr_npy_scalar(const hr_npy *npy, double *out) {
 
 void hr_npy_destroy(hr_npy *npy) {
     if (!npy || hr_handle_check(npy, HR_HANDLE_NPY, __func__) != HR_OK) return;
-    if (npy->mapping) munmap(npy->mapping, npy->length);
+    hr_mapping_close(&npy->mapping);
     hr_handle_free(npy);
 }
 
 hr_status hr_npy_reset(hr_npy *npy) {
     HR_TRY(hr_handle_check(npy, HR_HANDLE_NPY, __func__));
     /* a private page that was written to is dropped; the next access finds the file's */
-    if (madvise(npy->mapping, npy->length, MADV_DONTNEED) != 0)
+    if (madvise(npy->mapping.data, npy->mapping.length, MADV_DONTNEED) != 0)
         return hr_fail(HR_IO, "cannot bring back the elements of a mapped file: %s", strerror(errno));
     return HR_OK;
 }

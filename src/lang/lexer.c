@@ -283,6 +283,15 @@ static hr_token sign_token(hr_lexer *lexer, hr_token token) {
     return unknown_token(lexer, token);
 }
 
+void hr_lexer_skip(hr_lexer *lexer, const char *to) {
+    for (; lexer->at < to; lexer->at++)
+        if (*lexer->at == '\n') {
+            lexer->line++;
+            lexer->line_text = lexer->at + 1;
+            lexer->line_start = true;
+        }
+}
+
 hr_token hr_lexer_next(hr_lexer *lexer) {
     skip_blanks(lexer);
     const char *at = lexer->at;

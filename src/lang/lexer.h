@@ -101,6 +101,8 @@ typedef struct hr_lexer {
 /* `text[length]` must be 0. */
 hr_lexer hr_lexer_create(const char *text, size_t length, hr_symbols *symbols, hr_messages *messages);
 hr_token hr_lexer_next(hr_lexer *lexer);
+/* On to a later place of the text, whatever stands between. */
+void hr_lexer_skip(hr_lexer *lexer, const char *to);
 const char *hr_token_kind_text(hr_token_kind kind);
 
 hr_status hr_symbols_create(hr_arena *names, hr_symbols *out);

@@ -6,6 +6,7 @@
 #include "lang/parser.h"
 #include "base/dtype.h"
 #include "lang/checker.h"
+#include "lang/model_section.h"
 
 #include <string.h>
 
@@ -382,7 +383,15 @@ static bool use(hr_parser *p, hr_use_syntax *new) {
     return true;
 }
 
-/* file = { use | def | kernel } */
+/* model = "model" name "{" ... "}": calls of kernels, which src/model reads. False where it does not end. */
+static bool model_skip(hr_parser *p) {
+    hr_model_section section;
+    if (!hr_model_section_find(p->token.text, (size_t)(p->lexer.end - p->token.text), &section)) return false;
+    hr_lexer_skip(&p->lexer, section.behind + 1);
+    return true;
+}
+
+/* file = { use | def | kernel | model } */
 void hr_syntax_parse(const char *text, size_t length, hr_arena *arena, hr_symbols *symbols,
                      hr_messages *messages, hr_file_syntax *out) {
     hr_parser p = {
@@ -427,6 +436,8 @@ void hr_syntax_parse(const char *text, size_t length, hr_arena *arena, hr_symbol
             }
             *uses = new;
             uses = &new->next;
+        } else if (hr_parse_at_word(&p, "model") && model_skip(&p)) {
+            hr_parse_advance(&p);
         } else {
             hr_parse_unexpected(&p, "'kernel' or 'def'", "");
             if (!p.token.line_start) hr_parse_advance(&p);

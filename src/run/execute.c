@@ -404,3 +404,16 @@ hr_status hr_kernel_execute(hr_kernel *kernel, const hr_array *arrays, int count
     hr_shapes_release(kernel->shapes, shapes);
     return fits ? status : call_run_anew(&call);
 }
+
+hr_status hr_kernel_execute_work(hr_kernel *kernel, const hr_array *arrays, int count, const hr_roof *roof,
+                                 hr_work *work, hr_floor *floor) {
+    call call;
+    hr_shapes *shapes;
+    HR_TRY(call_begin(&call, kernel, arrays, count, NULL));
+    HR_TRY(shapes_get(&call, &shapes));
+    const hr_function *function = shapes->instance->kernel->function;
+    hr_status status = hr_work_count(function, shapes->extents, work);
+    if (status == HR_OK && roof) hr_floor_of(function, work, roof, floor);
+    hr_shapes_release(kernel->shapes, shapes);
+    return status;
+}

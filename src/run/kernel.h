@@ -212,6 +212,13 @@ void hr_prepared_destroy(hr_kernel *kernel, hr_prepared *prepared);
 /* Takes a state out of the kernel's list and destroys it. */
 void hr_prepared_drop(hr_kernel *kernel, hr_prepared *prepared);
 
+/* ---- execute.c ---- */
+
+/* What hr_kernel_execute with these arrays is asked to do, and the least time that `roof` (NULL: not known,
+ * and `floor` stays as it is) needs for it. */
+hr_status hr_kernel_execute_work(hr_kernel *kernel, const hr_array *arrays, int count, const hr_roof *roof,
+                                 hr_work *work, hr_floor *floor);
+
 /* ---- part.c ---- */
 
 /* Divides the outermost extent; HR_BAD_INPUT where none is outermost in all arrays that have it. */

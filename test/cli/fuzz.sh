@@ -25,3 +25,4 @@ fuzz() { # fuzz TARGET DICTIONARY SEED...
 inputs=$2/test/fuzz
 fuzz fuzz_parser "$inputs/kernels.dict" "$2"/kernels/*.hr "$inputs"/corpus/*
 fuzz fuzz_trace "$inputs/traces.dict" "$inputs"/corpus_trace/*
+fuzz fuzz_weights "$inputs/weights.dict" "$inputs"/corpus_weights/*

@@ -46,7 +46,7 @@ complete_line() {
     [ "${COMPREPLY[*]}" = "$2" ] || fail "completing \"$1\": \"${COMPREPLY[*]}\", should be \"$2\""
 }
 cd "$source" || exit 1
-complete_line "headroom " "run explain emit grad roof bench record diagnose help --help --version"
+complete_line "headroom " "run explain emit grad roof bench generate record diagnose help --help --version"
 complete_line "headroom ex" "explain"
 complete_line "headroom run --tu" "--tune"
 complete_line "headroom run kernels/softmax.hr:" "kernels/softmax.hr:softmax"

@@ -1,0 +1,306 @@
+/* headroom generate: a language model's continuation of a text, as it comes, and what a token costs beside
+ * the floor. */
+#include "command.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TURNS_MOST 1024
+
+typedef struct session {
+    const arguments *arguments;
+    terminal *terminal;
+    hr_device *device;
+    hr_model *model;
+    hr_generate_options options;
+    bool shows; /* the text goes to stdout as it comes */
+    char *said; /* all of it */
+    size_t said_length, said_room;
+    hr_chat_turn turns[TURNS_MOST];
+    char *owned[TURNS_MOST]; /* texts of turns, for free() */
+    int turn_count;
+} session;
+
+/* ---- the command line ---- */
+
+static int real_value(const arguments *arguments, const char *name, double most, double otherwise,
+                      double *out) {
+    const char *text = arguments_value(arguments, name, NULL);
+    char *end;
+    *out = otherwise;
+    if (!text) return 0;
+    *out = strtod(text, &end);
+    if (end == text || *end || !(*out >= 0 && *out <= most))
+        return complain(arguments, "--%s is a number from 0 to %g, not \"%s\"", name, most, text);
+    return 0;
+}
+
+static int options_read(const arguments *arguments, hr_generate_options *out, hr_model_options *model) {
+    hr_sampling *sampling = &out->sampling;
+    int64_t seed, threads;
+    *out = (hr_generate_options){.size = sizeof *out, .sampling = {.size = sizeof out->sampling}};
+    *model = (hr_model_options){.size = sizeof *model, .text_path = arguments_value(arguments, "text", NULL)};
+    int code = arguments_whole(arguments, "number", 0, 256, &out->most);
+    if (code == 0) code = real_value(arguments, "temperature", 100, 0.8, &sampling->temperature);
+    if (code == 0) code = arguments_whole(arguments, "top-k", 0, 40, &sampling->top_k);
+    if (code == 0) code = real_value(arguments, "top-p", 1, 0.95, &sampling->top_p);
+    if (code == 0) code = real_value(arguments, "min-p", 1, 0.05, &sampling->min_p);
+    if (code == 0) code = arguments_whole(arguments, "seed", 0, 0, &seed);
+    if (code == 0) code = arguments_whole(arguments, "context", 1, 0, &model->context);
+    if (code == 0) code = arguments_whole(arguments, "threads", 1, 0, &threads);
+    if (code == 0 && threads > INT_MAX) code = complain(arguments, "--threads: no machine has so many");
+    if (code) return code;
+    sampling->seed = (uint64_t)seed;
+    model->threads = (int)threads;
+    return 0;
+}
+
+/* ---- text ---- */
+
+/* What would drive the terminal is left out. */
+static void show(const char *text, size_t length) {
+    bool guarded = isatty(STDOUT_FILENO);
+    for (size_t i = 0; i < length; i++) {
+        unsigned char c = (unsigned char)text[i];
+        if (!guarded || (c >= 32 && c != 127) || c == '\n' || c == '\t') putchar(c);
+    }
+    fflush(stdout);
+}
+
+static bool said(void *context, const char *text, size_t length) {
+    session *session = context;
+    if (session->said_length + length + 1 > session->said_room) {
+        size_t room = 2 * (session->said_length + length + 512);
+        char *grown = realloc(session->said, room);
+        if (!grown) return false;
+        session->said = grown;
+        session->said_room = room;
+    }
+    memcpy(session->said + session->said_length, text, length);
+    session->said_length += length;
+    session->said[session->said_length] = 0;
+    if (session->shows) show(text, length);
+    return !terminal_interrupted();
+}
+
+/* All of a file, or of standard input; for free(). */
+static int input_read(const arguments *arguments, FILE *file, char **out) {
+    size_t room = 4096, length = 0;
+    char *text = malloc(room);
+    while (text) {
+        length += fread(text + length, 1, room - length - 1, file);
+        if (length + 1 < room) break;
+        char *grown = realloc(text, room *= 2);
+        if (!grown) free(text);
+        text = grown;
+    }
+    if (!text) return complain(arguments, "out of memory");
+    text[length] = 0;
+    *out = text;
+    return 0;
+}
+
+/* ---- generating ---- */
+
+/* The tokens of a text behind those that every text begins with; for free(). */
+static hr_status tokens_of(const session *session, const char *text, hr_special_names names, int32_t **out,
+                           size_t *count) {
+    int32_t begin = hr_model_begin_token(session->model), *tokens;
+    size_t text_count, length = strlen(text);
+    hr_status status = hr_model_encode(session->model, text, length, names, &tokens, &text_count);
+    if (status != HR_OK) return status;
+    int32_t *all = malloc((text_count + 2) * sizeof *all);
+    if (!all) {
+        free(tokens);
+        return HR_OUT_OF_MEMORY;
+    }
+    size_t at = 0;
+    bool doubled = text_count > 0 && tokens[0] == begin;
+    if (begin >= 0 && !doubled) all[at++] = begin;
+    if (text_count > 0) memcpy(all + at, tokens, text_count * sizeof *all);
+    free(tokens);
+    *out = all;
+    *count = at + text_count;
+    return HR_OK;
+}
+
+static hr_status text_continue(session *session, const char *text, hr_special_names names,
+                               hr_generation *out) {
+    int32_t *tokens;
+    size_t count;
+    hr_status status = tokens_of(session, text, names, &tokens, &count);
+    if (status != HR_OK) return status;
+    session->said_length = 0;
+    if (session->said) *session->said = 0;
+    status = hr_model_generate(session->model, tokens, (int64_t)count, &session->options, out);
+    free(tokens);
+    return status;
+}
+
+static int answer(session *session, hr_generation *out) {
+    char *text;
+    hr_status status = hr_model_chat(session->model, session->turns, session->turn_count, &text);
+    if (status == HR_OK) {
+        status = text_continue(session, text, HR_SPECIAL_AS_TOKENS, out);
+        free(text);
+    }
+    return status == HR_OK ? 0 : complain_status(session->arguments, status);
+}
+
+static int report(session *session, const hr_generation *generation) {
+    const arguments *arguments = session->arguments;
+    hr_roof roof;
+    bool roof_known = hr_device_roof_kept(session->device, &roof) == HR_OK;
+    hr_generation_report about = {.size = sizeof about,
+                                  .generation = *generation,
+                                  .sequence = hr_model_sequence(session->model),
+                                  .roof = roof_known ? &roof : NULL,
+                                  .file = arguments->words[0],
+                                  .text = session->said ? session->said : "",
+                                  .device_name = hr_device_name(session->device)};
+    char *text;
+    hr_status status = hr_model_info_get(session->model, &about.model);
+    if (arguments_has(arguments, "json")) {
+        if (status == HR_OK) status = hr_report_generation_json(&about, &text);
+        return status == HR_OK ? terminal_print(arguments, text) : complain_status(arguments, status);
+    }
+    if (status == HR_OK) status = hr_report_generation_text(&about, &session->terminal->style, &text);
+    if (status != HR_OK) return complain_status(arguments, status);
+    fprintf(stderr, "\n%s", text);
+    free(text);
+    if (!roof_known)
+        fprintf(stderr, "  floor     not known: headroom roof measures what this machine can do\n");
+    if (!arguments_has(arguments, "explain")) return 0;
+    status = hr_report_sequence_text(about.sequence, about.roof, &session->terminal->style, &text);
+    if (status != HR_OK) return complain_status(arguments, status);
+    fprintf(stderr, "\n%s", text);
+    free(text);
+    return 0;
+}
+
+static int text_run(session *session, const char *prompt) {
+    hr_generation generation;
+    int code = 0;
+    if (arguments_has(session->arguments, "chat")) {
+        session->turns[session->turn_count++] = (hr_chat_turn){"user", prompt};
+        code = answer(session, &generation);
+    } else {
+        if (session->shows) show(prompt, strlen(prompt));
+        hr_status status = text_continue(session, prompt, HR_SPECIAL_AS_TEXT, &generation);
+        if (status != HR_OK) code = complain_status(session->arguments, status);
+    }
+    if (code) return code;
+    if (session->shows) printf("\n");
+    return report(session, &generation);
+}
+
+/* Takes a copy of the text; false where memory ran out. */
+static bool turn_add(session *session, const char *role, const char *text) {
+    char *copy = strdup(text ? text : "");
+    session->owned[session->turn_count] = copy;
+    if (copy) session->turns[session->turn_count++] = (hr_chat_turn){role, copy};
+    return copy != NULL;
+}
+
+/* A chat on a terminal, until its end. */
+static int chat_run(session *session) {
+    char *line = NULL;
+    size_t room = 0;
+    int code = 0;
+    hr_generation generation = {0};
+    while (code == 0 && session->turn_count + 2 <= TURNS_MOST && !terminal_interrupted()) {
+        fprintf(stderr, "> ");
+        if (getline(&line, &room, stdin) < 0) break;
+        line[strcspn(line, "\n")] = 0;
+        if (!*line) continue;
+        code = turn_add(session, "user", line) ? answer(session, &generation)
+                                               : complain(session->arguments, "out of memory");
+        if (code == 0 && !turn_add(session, "assistant", session->said))
+            code = complain(session->arguments, "out of memory");
+        printf("\n");
+    }
+    free(line);
+    return code == 0 && generation.tokens > 0 ? report(session, &generation) : code;
+}
+
+static int session_run(session *session) {
+    const arguments *arguments = session->arguments;
+    const char *prompt = arguments->word_count > 1 ? arguments->words[1] : NULL;
+    const char *system = arguments_value(arguments, "system", NULL);
+    char *given = NULL;
+    if (system) session->turns[session->turn_count++] = (hr_chat_turn){"system", system};
+    if (!prompt && arguments_has(arguments, "chat") && isatty(STDIN_FILENO)) return chat_run(session);
+    if (!prompt || strcmp(prompt, "-") == 0) {
+        int code = input_read(arguments, stdin, &given);
+        if (code) return code;
+        prompt = given;
+    }
+    int code =
+        *prompt ? text_run(session, prompt)
+                : complain(arguments,
+                           "there is no text to go on with; give it behind the model, or on standard input");
+    free(given);
+    return code;
+}
+
+static int run_generate(const arguments *arguments, terminal *terminal) {
+    hr_model_options model_options;
+    session *session = calloc(1, sizeof *session);
+    if (!session) return complain(arguments, "out of memory");
+    session->arguments = arguments;
+    session->terminal = terminal;
+    session->shows = !arguments_has(arguments, "json");
+    int code = options_read(arguments, &session->options, &model_options);
+    session->options.said = said;
+    session->options.said_context = session;
+    if (code == 0 && (arguments->word_count < 1 || arguments->word_count > 2))
+        code = complain(
+            arguments,
+            "give a model's file, and the text in quotes: headroom generate MODEL \"Once upon a time\"");
+    hr_status status = HR_OK;
+    if (code == 0) status = hr_device_open(arguments_value(arguments, "device", "cpu"), &session->device);
+    if (code == 0 && status == HR_OK)
+        status = hr_model_open(session->device, arguments->words[0], &model_options, &session->model);
+    if (status != HR_OK) code = complain_status(arguments, status);
+    if (code == 0) code = session_run(session);
+    for (int i = 0; i < session->turn_count; i++)
+        free(session->owned[i]);
+    hr_model_destroy(session->model);
+    hr_device_destroy(session->device);
+    free(session->said);
+    free(session);
+    return code;
+}
+
+static const flag flags[] = {
+    {0, "chat", NULL, "the text is a turn of a chat; without a text, chat on the terminal"},
+    {0, "system", "TEXT", "what the model is told before a chat"},
+    {'n', "number", "N", "tokens to generate at most, 256 by default; 0: until the text ends"},
+    {0, "temperature", "X", "0.8 by default; 0: the likeliest token each time"},
+    {0, "top-k", "N", "only the N likeliest tokens, 40 by default; 0: all"},
+    {0, "top-p", "X", "only the likeliest that have this share together, 0.95 by default"},
+    {0, "min-p", "X", "only those with this part of the likeliest one's share, 0.05 by default"},
+    {0, "seed", "N", "the same text for the same number; 0 by default"},
+    {0, "context", "N", "tokens that there is room for; as many as the model was taught with by default"},
+    {0, "device", "NAME", "cpu"},
+    {0, "threads", "N", "all by default"},
+    {0, "text", "FILE.hr", "a family's text in place of those of models/"},
+    {0, "explain", NULL, "show where a token's time goes, kernel by kernel"},
+    {0, "json", NULL, "print one JSON object"},
+    {0, NULL, NULL, NULL},
+};
+
+const command command_generate = {
+    "generate",
+    "generate MODEL [TEXT|-] [--chat] [FLAG]...",
+    "let a language model go on with a text",
+    "MODEL is a GGUF file, or a folder with config.json and safetensors files. The\n"
+    "text comes as it is made, on standard output; behind it, on standard error, what\n"
+    "a token cost: tokens a second, bytes a second, the floor, the headroom. Without a\n"
+    "text it is read from standard input.\n\n"
+    "  headroom generate smollm2.gguf \"The sea is\" -n 40 --temperature 0\n"
+    "  headroom generate smollm2.gguf --chat \"Why is the sky blue?\"",
+    flags,
+    run_generate};

@@ -1,0 +1,8 @@
+/* The texts of the families and what they share, as embed_texts() of CMakeLists.txt holds them:
+ * models/NAME.hr. */
+#ifndef HR_MODEL_FAMILY_TEXT_H
+#define HR_MODEL_FAMILY_TEXT_H
+
+extern const unsigned char hr_weights_text[], hr_sampling_text[], hr_llama_text[]; /* terminated */
+
+#endif

@@ -1,0 +1,101 @@
+/* Tokens into a model's context, logits out of it.
+ *
+ * In: tokens. Out: the logits of the last ones. A long text goes in pieces of HR_MODEL_CHUNK tokens; the
+ * sequence of a piece is kept for the next one of its size.
+ */
+#include "model/model.h"
+
+#include "run/kernel.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+static hr_model_step *step_find(struct hr_model *model, int64_t tokens, int64_t answers) {
+    for (int i = 0; i < model->step_count; i++)
+        if (model->steps[i].tokens == tokens && model->steps[i].answers == answers) return &model->steps[i];
+    return NULL;
+}
+
+/* A free place, or that of the step which was not used for the longest time. */
+static hr_model_step *step_place(struct hr_model *model) {
+    if (model->step_count < HR_MODEL_STEPS_MOST) return &model->steps[model->step_count++];
+    hr_model_step *oldest = &model->steps[0];
+    for (int i = 1; i < model->step_count; i++)
+        if (model->steps[i].used < oldest->used) oldest = &model->steps[i];
+    hr_sequence_destroy(oldest->sequence);
+    return oldest;
+}
+
+static hr_status step_get(struct hr_model *model, int64_t tokens, int64_t answers, hr_model_step **out) {
+    hr_model_step *found = step_find(model, tokens, answers);
+    if (!found) {
+        hr_sequence *sequence;
+        HR_TRY(hr_sequence_create(model->device, &sequence));
+        hr_status status = hr_model_step_build(model, tokens, answers, sequence);
+        if (status != HR_OK) {
+            hr_sequence_destroy(sequence);
+            return status;
+        }
+        for (int i = 0; i < model->kernel_count; i++)
+            if (model->kernels[i].kernel) model->kernels[i].kernel->threads = model->threads;
+        found = step_place(model);
+        *found = (hr_model_step){tokens, answers, sequence, 0};
+    }
+    found->used = ++model->clock;
+    *out = found;
+    return HR_OK;
+}
+
+static hr_status piece_feed(struct hr_model *model, const int32_t *tokens, int64_t count, int64_t answers) {
+    hr_model_step *step;
+    HR_TRY(step_get(model, count, answers, &step));
+    memcpy(model->token, tokens, (size_t)count * sizeof *tokens);
+    for (int64_t i = 0; i < count; i++)
+        model->position[i] = (int32_t)(model->past + i);
+    HR_TRY(hr_sequence_launch(step->sequence, model->past));
+    memcpy(model->fed + model->past, tokens, (size_t)count * sizeof *tokens);
+    model->past += count;
+    model->last = step->sequence;
+    return HR_OK;
+}
+
+hr_status hr_model_feed(hr_model *model, const int32_t *tokens, int64_t count, int64_t answers,
+                        const float **logits) {
+    HR_TRY(hr_handle_check(model, HR_HANDLE_MODEL, __func__));
+    HR_TRY(hr_pointer_check(tokens, "tokens", __func__));
+    if (count < 1 || answers < 0 || answers > count || answers > HR_MODEL_ANSWERS)
+        return hr_fail(HR_BAD_INPUT,
+                       "%" PRId64 " tokens cannot give %" PRId64 " rows of logits; up to %d of them can",
+                       count, answers, HR_MODEL_ANSWERS);
+    if (count > model->context - model->past)
+        return hr_fail(HR_BAD_INPUT,
+                       "%" PRId64 " tokens and %" PRId64
+                       " before them are more than the model's context of %" PRId64,
+                       count, model->past, model->context);
+    for (int64_t i = 0; i < count; i++)
+        if (tokens[i] < 0 || tokens[i] >= model->vocabulary)
+            return hr_fail(HR_BAD_INPUT, "token %d is none of the vocabulary of %" PRId64, tokens[i],
+                           model->vocabulary);
+    int64_t at = 0, needed = answers > 1 ? answers : 1;
+    while (count - at > HR_MODEL_CHUNK) { /* the last piece gives all the answers */
+        int64_t take = count - at - needed < HR_MODEL_CHUNK ? count - at - needed : HR_MODEL_CHUNK;
+        HR_TRY(piece_feed(model, tokens + at, take, 1));
+        at += take;
+    }
+    HR_TRY(piece_feed(model, tokens + at, count - at, needed));
+    if (logits) *logits = model->logits;
+    return HR_OK;
+}
+
+hr_status hr_model_keep(hr_model *model, int64_t tokens) {
+    HR_TRY(hr_handle_check(model, HR_HANDLE_MODEL, __func__));
+    if (tokens < 0 || tokens > model->past)
+        return hr_fail(HR_BAD_INPUT, "the context holds %" PRId64 " tokens, and not %" PRId64, model->past,
+                       tokens);
+    model->past = tokens;
+    return HR_OK;
+}
+
+hr_sequence *hr_model_sequence(const hr_model *model) {
+    return hr_handle_check(model, HR_HANDLE_MODEL, __func__) == HR_OK ? model->last : NULL;
+}

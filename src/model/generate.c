@@ -1,0 +1,124 @@
+/* A text, token by token.
+ *
+ * In: the tokens that it begins with, how to choose the next ones. Out: its continuation, as it comes.
+ */
+#include "model/model.h"
+
+#include "base/clock.h"
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define HELD_MOST 16 /* bytes of a character that is not complete */
+
+typedef struct speaking {
+    hr_said_fn said;
+    void *context;
+    char held[HELD_MOST];
+    size_t held_length;
+} speaking;
+
+/* How many of the last bytes begin a character that more bytes will end. */
+static size_t unfinished(const char *text, size_t length) {
+    for (size_t back = 1; back <= 3 && back <= length; back++) {
+        unsigned char byte = (unsigned char)text[length - back];
+        if ((byte & 0xc0) == 0x80) continue;
+        size_t whole = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+        return whole > back ? back : 0;
+    }
+    return 0;
+}
+
+static bool say(speaking *speaking, hr_bytes bytes) {
+    char joined[HELD_MOST + 256];
+    if (!speaking->said) return true;
+    while (bytes.length > 0) {
+        size_t part = bytes.length < 256 ? bytes.length : 256, length = speaking->held_length + part;
+        memcpy(joined, speaking->held, speaking->held_length);
+        memcpy(joined + speaking->held_length, bytes.at, part);
+        bytes = (hr_bytes){bytes.at + part, bytes.length - part};
+        speaking->held_length = unfinished(joined, length);
+        length -= speaking->held_length;
+        memcpy(speaking->held, joined + length, speaking->held_length);
+        if (length > 0 && !speaking->said(speaking->context, joined, length)) return false;
+    }
+    return true;
+}
+
+static bool say_rest(speaking *speaking) {
+    return !speaking->said || speaking->held_length == 0 ||
+           speaking->said(speaking->context, speaking->held, speaking->held_length);
+}
+
+/* Tokens that the context holds already; the last one is fed again, for its logits. */
+static int64_t held_already(const struct hr_model *model, const int32_t *tokens, int64_t count) {
+    int64_t same = 0;
+    while (same < model->past && same < count - 1 && model->fed[same] == tokens[same])
+        same++;
+    return same;
+}
+
+/* One token more, or why there is none. */
+static hr_status next_token(struct hr_model *model, const hr_generate_options *options, const float *logits,
+                            speaking *speaking, hr_generation *so_far, int32_t *token, bool *ended) {
+    HR_TRY(hr_model_sample(model, logits, &options->sampling, model->past, token));
+    *ended = true;
+    if (hr_tokenizer_ends(model->tokenizer, *token)) {
+        so_far->end = HR_END_STOP;
+        return HR_OK;
+    }
+    so_far->tokens++;
+    if (!say(speaking, hr_tokenizer_bytes(model->tokenizer, *token)))
+        so_far->end = HR_END_CANCELLED;
+    else if (so_far->tokens == options->most)
+        so_far->end = HR_END_MOST;
+    else if (model->past == model->context)
+        so_far->end = HR_END_CONTEXT;
+    else
+        *ended = false;
+    return HR_OK;
+}
+
+static hr_status generate(struct hr_model *model, const int32_t *tokens, const hr_generate_options *options,
+                          hr_generation *out) {
+    speaking speaking = {.said = options->said, .context = options->said_context};
+    const float *logits;
+    int32_t token;
+    bool ended;
+    double begun = hr_clock_seconds();
+    HR_TRY(hr_model_feed(model, tokens, out->fed_tokens, 1, &logits));
+    HR_TRY(next_token(model, options, logits, &speaking, out, &token, &ended));
+    double first = hr_clock_seconds();
+    out->prompt_seconds = first - begun;
+    while (!ended) {
+        HR_TRY(hr_model_feed(model, &token, 1, 1, &logits));
+        HR_TRY(next_token(model, options, logits, &speaking, out, &token, &ended));
+    }
+    out->seconds = hr_clock_seconds() - first;
+    if (out->end != HR_END_CANCELLED) say_rest(&speaking);
+    return HR_OK;
+}
+
+hr_status hr_model_generate(hr_model *model, const int32_t *tokens, int64_t count,
+                            const hr_generate_options *options, hr_generation *out) {
+    HR_TRY(hr_handle_check(model, HR_HANDLE_MODEL, __func__));
+    HR_TRY(hr_pointer_check(tokens, "tokens", __func__));
+    HR_TRY(hr_pointer_check(options, "options", __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
+    if (options->size < sizeof *options || options->most < 0)
+        return hr_fail(HR_BAD_INPUT,
+                       "the options of a text do not say their size, or ask for less than no token");
+    if (count < 1) return hr_fail(HR_BAD_INPUT, "a text begins with at least one token");
+    if (count >= model->context)
+        return hr_fail(HR_BAD_INPUT,
+                       "the text of %" PRId64 " tokens leaves no room in the model's context of %" PRId64,
+                       count, model->context);
+    hr_generation made = {.prompt_tokens = count};
+    int64_t same = held_already(model, tokens, count);
+    made.fed_tokens = count - same;
+    HR_TRY(hr_model_keep(model, same));
+    HR_TRY(generate(model, tokens + same, options, &made));
+    *out = made;
+    return HR_OK;
+}

