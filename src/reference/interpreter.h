@@ -106,8 +106,6 @@ typedef struct hr_fault_record {
 typedef struct hr_memo hr_memo;
 typedef struct hr_strips hr_strips;
 
-#define HR_SUM_CHAINS_MAX 256
-
 struct hr_reference {
     const hr_function *function;
     hr_arena *arena;
@@ -120,9 +118,7 @@ struct hr_reference {
     hr_rule *rules;    /* one a statement */
     int fold_count;
     hr_fold *folds;
-    bool
-        narrow; /* some result has 16 bits or less: e^x on the way to it may be one that suffices for those */
-    int width;  /* lanes of a strip */
+    int width; /* lanes of a strip */
     int64_t *offsets;
     hr_memo *memo;
     hr_strips *strips;
@@ -180,13 +176,13 @@ hr_status hr_fold_run(hr_reference *reference, hr_code *code, int number, int co
 
 /* ---- interpreter_sum.c ---- */
 
-/* For sums of up to `total` values of `type`; clears what the sum before left. */
+/* For sums of `total` values of `type`, 0 = unknown; clears what the sum before left. */
 hr_status hr_sum_begin(hr_sum **sum, hr_dtype type, hr_sum_order order, int64_t total);
-/* Adds a value with its own error. */
+/* Adds a value whose error is at most `bound`, `noise` of it its own (interpreter_lanes.h). */
 void hr_sum_add(hr_sum *sum, double value, double bound, double noise);
 /* All that was added so far is multiplied. */
 void hr_sum_scale(hr_sum *sum, double factor);
-/* The error of all: of the values and of adding them up. */
+/* The error of all, of the same two kinds: that of the values and of adding them up. */
 void hr_sum_end(hr_sum *sum, double *bound, double *noise);
 void hr_sum_destroy(hr_sum *sum);
 

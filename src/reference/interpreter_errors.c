@@ -1,10 +1,11 @@
 /* Arithmetic on lanes of floats, each value with what honest arithmetic may make of it: docs/check.md derives
  * the rules.
  *
- * In: operands with their errors. Out: the value in f64; `bound`, which grows linearly by first derivatives;
- * `noise`, the standard deviation of roundings, to which each operation adds its own. Where an error is no
- * small part of its operand, the function itself is asked what it does at both ends. An infinite bound says
- * that honest arithmetic may give anything: it overflowed, or divided by what may be 0.
+ * In: operands with their errors. Out: the value in f64; `bound`, what its error is at most: that of the
+ * operands by first derivatives, and the operation's own rounding; `noise`, the part of the bound that is
+ * made of roundings of this point alone. Where an error is no small part of its operand, the function itself
+ * is asked what it does at both ends. An infinite bound says that honest arithmetic may give anything: it
+ * overflowed, or divided by what may be 0.
  */
 #include "reference/interpreter_lanes.h"
 
@@ -31,10 +32,6 @@ static inline number number_at(const hr_lanes *lanes, int i) {
     return (number){lanes->value[i], lanes->bound[i], lanes->noise[i]};
 }
 
-static inline double reach(number x) {
-    return hr_error_reach(x.bound, x.noise);
-}
-
 /* ---- what every operation ends with ---- */
 
 /* Values that only one side has, and those that the type does not have. */
@@ -56,119 +53,102 @@ static inline bool is_lost(number x) {
     return !(x.bound <= DBL_MAX);
 }
 
+/* A rounding of this operation alone. */
+static inline number off_by(number x, double own) {
+    x.bound += own;
+    x.noise += own;
+    return x;
+}
+
 /* The rounding of an operation that is exact but for it: none where the type holds the value. */
 static inline double rounded(number x, double unit, hr_dtype type) {
-    const bool sure = x.bound == 0 && x.noise == 0;
-    if (sure && (type == HR_F64 ? false : (double)(float)x.value == x.value)) return 0;
-    return HR_ROUNDING_DEVIATION * unit * fabs(x.value);
+    if (x.bound == 0 && type != HR_F64 && (double)(float)x.value == x.value) return 0;
+    return unit * hr_power_in(fabs(x.value) + x.bound);
+}
+
+/* Of two errors that cannot both be met: the larger, and as much in common with other points as either. */
+static number either(number out, number x, number y) {
+    const double common = larger(x.bound - x.noise, y.bound - y.noise);
+    out.bound = larger(x.bound, y.bound);
+    out.noise = out.bound <= DBL_MAX ? out.bound - common : 0;
+    return out;
 }
 
 /* ---- sums, products, quotients ---- */
 
 static number sum_of(number a, number b, hr_dtype type, double unit) {
     number out = {a.value + b.value, a.bound + b.bound, a.noise + b.noise};
-    out.noise += rounded(out, unit, type);
+    out = off_by(out, rounded(out, unit, type));
     return settled(out, type, is_lost(a) || is_lost(b));
 }
 
 static number product_of(number a, number b, hr_dtype type, double unit) {
     const double x = fabs(a.value), y = fabs(b.value);
-    number out = {a.value * b.value, x * b.bound + y * a.bound, x * b.noise + y * a.noise};
-    out.bound += reach(a) * reach(b);
-    out.noise += rounded(out, unit, type);
+    number out = {a.value * b.value, x * b.bound + y * a.bound + a.bound * b.bound,
+                  x * b.noise + y * a.noise};
+    out = off_by(out, rounded(out, unit, type));
     return settled(out, type, is_lost(a) || is_lost(b));
 }
 
-/* Quotients may be products with an approximated reciprocal. */
+/* x/y - a/b = (x - a - (a/b)(y - b)) / y. */
 static number quotient_of(number a, number b, hr_dtype type, double unit) {
-    const double quotient = a.value / b.value, least = fabs(b.value) - reach(b), size = fabs(quotient);
-    const bool lost = is_lost(a) || is_lost(b) || (least <= 0 && reach(b) > 0);
+    const double quotient = a.value / b.value, least = fabs(b.value) - b.bound, size = fabs(quotient);
+    const bool lost = is_lost(a) || is_lost(b) || (least <= 0 && b.bound > 0);
     number out = {quotient, (a.bound + size * b.bound) / least, (a.noise + size * b.noise) / least};
     if (b.value == 0) out.bound = out.noise = 0;
     if (isinf(b.value) && isfinite(a.value)) out.bound = out.noise = 0;
-    out.noise += HR_ROUNDING_DEVIATION * HR_QUOTIENT_ROUNDINGS * unit * size;
-    return settled(out, type, lost);
+    return settled(off_by(out, HR_QUOTIENT_ROUNDINGS * unit * size), type, lost);
 }
 
 /* ---- functions of one number ---- */
 
-/* What the function itself may be off, in units of its value's rounding: twice the ulp that docs/facts.md
- * gives for the worse of both targets. */
-static double function_roundings(hr_op op) {
+/* What the function itself may be off, relative to a rounding. */
+static double function_error(hr_op op, double x, double y) {
+    const double X = fabs(x), Y = fabs(y);
     switch (op) {
-    case HR_OP_NEG:
-    case HR_OP_ABS:
-    case HR_OP_RELU:
-        return 0;
-    case HR_OP_SIGMOID:
-    case HR_OP_SILU:
-    case HR_OP_GELU:
-    case HR_OP_GELU_TANH:
-        return 8;
-    default:
-        return 4;
-    }
-}
-
-/* The size to which its error is relative. */
-static double function_scale(hr_op op, double x, double y) {
-    switch (op) {
-    case HR_OP_GELU:
-    case HR_OP_GELU_TANH:
-        return larger(fabs(y), 0.5 * fabs(x)); /* x/2 (1 - 1) */
-    case HR_OP_SIN:
-    case HR_OP_COS:
-        return larger(fabs(y), 0x1p-2 * fmin(fabs(x), 1));
-    default:
-        return fabs(y);
-    }
-}
-
-/* e^x is 2^(x log2 e) here and there, whose rounding grows with x. */
-static double exponent_growth(hr_op op, double x) {
-    switch (op) {
-    case HR_OP_EXP:
-    case HR_OP_SIGMOID:
-    case HR_OP_SILU:
-        return HR_EXPONENT_ROUNDINGS * fmin(fabs(x), 150);
-    case HR_OP_EXP2:
-        return fmin(fabs(x), 150);
+#define ERROR(name, ulp, growth, scale)                                                                      \
+    case HR_OP_##name:                                                                                       \
+        return (2.0 * (ulp) + (growth)*fmin(X, HR_EXPONENT_MOST)) * (scale);
+#include "reference/errors.def"
+#undef ERROR
     default:
         return 0;
     }
+}
+
+double hr_exponential_error(double below) {
+    return function_error(HR_OP_EXP, below, 1) + fmin(below, HR_EXPONENT_MOST);
 }
 
 /* How far f goes within the error of x, both ways. */
 static double deviation(hr_op op, number x, double y) {
-    const double low = fabs(hr_unary(op, x.value - reach(x)) - y),
-                 high = fabs(hr_unary(op, x.value + reach(x)) - y);
+    const double low = fabs(hr_unary(op, x.value - x.bound) - y),
+                 high = fabs(hr_unary(op, x.value + x.bound) - y);
     return low <= DBL_MAX && high <= DBL_MAX ? larger(low, high) : INFINITY;
 }
 
 static number jump_of(hr_op op, number x, hr_dtype type) {
     number out = {hr_unary(op, x.value), 0, 0};
-    if (reach(x) > 0) out.bound = deviation(op, x, out.value);
+    if (x.bound > 0) out.bound = deviation(op, x, out.value);
     return settled(out, type, is_lost(x));
 }
 
 static number unary_of(hr_op op, number x, hr_dtype type, double unit) {
     number out = {.value = hr_unary(op, x.value)};
-    if (x.bound > 0 || x.noise > 0) {
-        const double slope = hr_unary_slope(op, x.value, out.value), error = reach(x);
+    if (x.bound > 0) {
+        const double slope = hr_unary_slope(op, x.value, out.value);
         out.bound = slope * x.bound;
         out.noise = slope * x.noise;
-        if (error > 0x1p-12 * fabs(x.value)) {
+        if (x.bound > HR_ERROR_SMALL * fabs(x.value)) {
             const double far = deviation(op, x, out.value);
-            if (!(far <= hr_error_reach(out.bound, out.noise))) {
+            if (!(far <= out.bound)) {
                 out.bound = far;
                 out.noise = 0;
             }
         }
     }
-    const bool lost = is_lost(x) || (!(fabs(out.value) <= DBL_MAX) && reach(x) > 0 && isfinite(x.value));
-    const double own = (function_roundings(op) + exponent_growth(op, x.value)) * unit;
-    if (own > 0 && isfinite(out.value))
-        out.noise += HR_ROUNDING_DEVIATION * own * function_scale(op, x.value, out.value);
+    const bool lost = is_lost(x) || (!(fabs(out.value) <= DBL_MAX) && x.bound > 0 && isfinite(x.value));
+    if (isfinite(out.value)) out = off_by(out, unit * function_error(op, x.value, out.value));
     return settled(out, type, lost);
 }
 
@@ -180,7 +160,7 @@ static bool whole_power(double exponent) {
 
 static number power_of(number x, number y, hr_dtype type, double unit) {
     number out = {.value = hr_power(x.value, y.value)};
-    const double size = fabs(out.value), error = reach(x);
+    const double size = fabs(out.value), error = x.bound;
     double own = whole_power(y.value) ? fabs(y.value) - 1 + (y.value < 0 ? HR_QUOTIENT_ROUNDINGS : 0)
                                       : 8 + 2 * fabs(y.value * log2(fabs(x.value)));
     if (y.value == 0 || x.value == 1) own = 0;
@@ -188,17 +168,17 @@ static number power_of(number x, number y, hr_dtype type, double unit) {
         const double slope = x.value == 0 ? 0 : size * fabs(y.value / x.value);
         out.bound = slope * x.bound;
         out.noise = slope * x.noise;
-        if (error > 0x1p-12 * fabs(x.value)) {
+        if (error > HR_ERROR_SMALL * fabs(x.value)) {
             const double low = fabs(hr_power(x.value - error, y.value) - out.value),
                          high = fabs(hr_power(x.value + error, y.value) - out.value);
             out.bound = low <= DBL_MAX && high <= DBL_MAX ? larger(low, high) : INFINITY;
             out.noise = 0;
         }
     }
-    if (reach(y) > 0 && x.value != 0) out.bound += size * fabs(log(fabs(x.value))) * reach(y);
-    const bool exact = error == 0 && reach(y) == 0 && type != HR_F64 && whole_power(y.value) &&
-                       y.value >= 0 && (double)(float)out.value == out.value;
-    if (!exact && isfinite(size)) out.noise += HR_ROUNDING_DEVIATION * own * unit * size;
+    if (y.bound > 0 && x.value != 0) out.bound += size * fabs(log(fabs(x.value))) * y.bound;
+    const bool exact = error == 0 && y.bound == 0 && type != HR_F64 && whole_power(y.value) && y.value >= 0 &&
+                       (double)(float)out.value == out.value;
+    if (!exact && isfinite(size)) out = off_by(out, own * unit * size);
     return settled(out, type, is_lost(x) || is_lost(y));
 }
 
@@ -214,7 +194,7 @@ static number modulo_of(number x, number y, hr_dtype type, double unit) {
     number out = {.value = hr_floor_modulo(x.value, y.value)};
     out.bound = x.bound + times * y.bound + fabs(y.value) * whole.bound;
     out.noise = x.noise + times * y.noise;
-    if (reach(x) > 0 || reach(y) > 0) out.noise += HR_ROUNDING_DEVIATION * unit * fabs(x.value);
+    if (x.bound > 0 || y.bound > 0) out = off_by(out, unit * fabs(x.value));
     return settled(out, type, is_lost(x) || is_lost(y) || is_lost(whole));
 }
 
@@ -225,11 +205,7 @@ static number side_of(bool first, number x, number y) {
         if (is_lost(x) || is_lost(y)) out.bound = INFINITY;
         return out;
     }
-    if (fabs(x.value - y.value) <= reach(x) + reach(y)) {
-        out.bound = larger(x.bound, y.bound);
-        out.noise = larger(x.noise, y.noise);
-    }
-    return out;
+    return fabs(x.value - y.value) <= x.bound + y.bound ? either(out, x, y) : out;
 }
 
 static number smallest(number x, number y) {
@@ -245,13 +221,10 @@ static number largest(number x, number y) {
 static number clamped(number x, number low, number high) {
     number out = x;
     if (!(low.value <= x.value) && x.value == x.value) out = low;
-    if (fabs(x.value - low.value) <= reach(x) + reach(low))
-        out.bound = larger(x.bound, low.bound), out.noise = larger(x.noise, low.noise);
+    if (fabs(x.value - low.value) <= x.bound + low.bound) out = either(out, x, low);
     const number inner = out;
     if (!(out.value <= high.value) && out.value == out.value) out = high;
-    if (fabs(inner.value - high.value) <= reach(inner) + reach(high))
-        out.bound = larger(inner.bound, high.bound), out.noise = larger(inner.noise, high.noise);
-    return out;
+    return fabs(inner.value - high.value) <= inner.bound + high.bound ? either(out, inner, high) : out;
 }
 
 /* ---- below the normal numbers ---- */
@@ -335,7 +308,7 @@ bool hr_lanes_compare(hr_op op, int n, hr_lanes *out, const hr_lanes *a, const h
     bool any = false;
     for (int i = 0; i < n; ++i) {
         const number x = number_at(a, i), y = number_at(b, i);
-        const double error = reach(x) + reach(y);
+        const double error = x.bound + y.bound;
         const bool doubt = error > 0 && !(fabs(x.value - y.value) > error);
         out->whole[i] = holds(op, x.value, y.value);
         out->bound[i] = doubt;
@@ -349,11 +322,11 @@ bool hr_lanes_compare(hr_op op, int n, hr_lanes *out, const hr_lanes *a, const h
 void hr_lanes_round(hr_dtype type, hr_dtype dtype, int n, double *value, double *bound, double *noise) {
     if (dtype == HR_F64) return;
     for (int i = 0; i < n; ++i) {
-        const double x = value[i], error = hr_error_reach(bound[i], noise[i]);
+        const double x = value[i], error = bound[i];
         const double near = hr_dtype_round(dtype, x);
         if (dtype == HR_F32 && type != HR_F64) { /* honest arithmetic has rounded already */
             value[i] = near;
-            if (error > 0 && isfinite(near)) noise[i] += HR_ROUNDING_DEVIATION * fabs(x - near);
+            if (error > 0 && isfinite(near)) bound[i] += fabs(x - near), noise[i] += fabs(x - near);
             if (isinf(near) && isfinite(x)) bound[i] = INFINITY, noise[i] = 0;
             continue;
         }

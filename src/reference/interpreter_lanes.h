@@ -2,28 +2,34 @@
  *
  * A point is a lane. What does not change from lane to lane is kept once (uniform), a whole number that walks
  * in equal steps as base and step (affine); the rest lies in arrays. Floats carry their error beside their
- * value, in two parts: `bound`, which errors that belong together reach at most, and `noise`, the standard
- * deviation of roundings that do not. A whole number is exact or, where it follows from a comparison or a
- * conversion that an error may turn over, in doubt. A
- * lane whose value came from a subscript out of range carries the number of that fault instead of failing at
- * once, because a `where` may still not choose it.
+ * value: `bound`, what it is at most, and `noise`, the part of that which is made of roundings of this point
+ * alone and has nothing to do with those of others; the rest they may have in common. A whole number is exact
+ * or, where it follows from a comparison or a conversion that an error may turn over, in doubt. A lane whose
+ * value came from a subscript out of range carries the number of that fault instead of failing at once,
+ * because a `where` may still not choose it.
  */
 #ifndef HR_REFERENCE_INTERPRETER_LANES_H
 #define HR_REFERENCE_INTERPRETER_LANES_H
 
 #include "ir/function.h"
 
-/* So many standard deviations away no rounding is met. */
-#define HR_NOISE_REACH 6.0
-/* The standard deviation of a rounding, as a part of the most it can be: it is anywhere between. */
-#define HR_ROUNDING_DEVIATION 0.57735026918962576
-/* Roundings of a quotient: a product with an approximated reciprocal. */
-#define HR_QUOTIENT_ROUNDINGS 4.0
-/* Roundings that e^x makes of each unit of x. */
-#define HR_EXPONENT_ROUNDINGS 1.5
+#include <string.h>
 
-static inline double hr_error_reach(double bound, double noise) {
-    return bound + HR_NOISE_REACH * noise;
+/* Roundings of a quotient: 2 ulp, a product with an approximated reciprocal. */
+#define HR_QUOTIENT_ROUNDINGS 4.0
+/* Roundings that e^x makes of each unit of x, up to where it overflows. */
+#define HR_EXPONENT_ROUNDINGS 1.5
+#define HR_EXPONENT_MOST      150.0
+/* An error is no small part of its operand from here on: first derivatives do not do. */
+#define HR_ERROR_SMALL 0x1p-12
+
+/* The power of two in a normal number: half a unit in the last place is so much times the type's rounding. */
+static inline double hr_power_in(double x) {
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits &= 0x7ff0000000000000ull;
+    memcpy(&x, &bits, sizeof x);
+    return x;
 }
 
 typedef enum hr_form { HR_FORM_UNIFORM, HR_FORM_AFFINE, HR_FORM_VARYING } hr_form;
@@ -80,5 +86,7 @@ bool hr_lanes_compare(hr_op op, int n, hr_lanes *out, const hr_lanes *a, const h
  * reaches what it would give; elsewhere the error is gone. */
 void hr_lanes_round(hr_dtype type, hr_dtype dtype, int n, double *value, double *bound, double *noise);
 int64_t hr_lanes_truncate(double value);
+/* Roundings, relative, of e^-below where `below` is a difference that is rounded, too. */
+double hr_exponential_error(double below);
 
 #endif

@@ -16,7 +16,6 @@ typedef struct tally {
     hr_op op;
     hr_dtype type;
     bool whole, any, doubt, lost;
-    bool narrow;                         /* exponentials may be those that 16-bit results get */
     double sum, error;                   /* of values or of exponentials */
     hr_sum *errors;                      /* theirs */
     double best, best_bound, best_noise; /* the largest, smallest or peak */
@@ -24,6 +23,10 @@ typedef struct tally {
     int64_t whole_sum, whole_best, position;
     int32_t fault;
 } tally;
+
+static double rounding_of(hr_dtype type) {
+    return hr_dtype_rounding(type == HR_F64 ? HR_F64 : HR_F32);
+}
 
 /* ---- one strip ---- */
 
@@ -72,8 +75,7 @@ static bool seeks_largest(const tally *t) {
 /* A value that the errors let stand for the best one makes its error theirs; positions hang on it. */
 static void fold_best_error(tally *t, const hr_lanes *lanes, int i, bool better) {
     const double value = lanes->value[i], bound = lanes->bound[i], noise = lanes->noise[i];
-    const double error = hr_error_reach(bound, noise),
-                 best_error = hr_error_reach(t->best_bound, t->best_noise);
+    const double error = bound, best_error = t->best_bound;
     const double sign = seeks_largest(t) ? 1 : -1, old = sign * t->best, new = sign *value;
     if (!(bound <= HUGE_VAL) || isinf(bound)) t->lost = true;
     const bool near = t->any && fabs(old - new) <= error + best_error;
@@ -105,17 +107,9 @@ static void fold_best(tally *t, const hr_lanes *lanes, int n, int64_t position) 
     }
 }
 
-/* What e^(x - peak) errs, relative, beside what an error of x makes of it: its own roundings and those of its
- * argument, which its log2 e multiplies. */
-static double exponential_noise(const tally *t, double below_peak) {
-    const double unit = hr_dtype_rounding(t->type == HR_F64 ? HR_F64 : HR_F32);
-    const double growth = 1 + (t->narrow ? 2 : 1) * HR_EXPONENT_ROUNDINGS;
-    return HR_ROUNDING_DEVIATION * unit * ((t->narrow ? 6 : 4) + growth * fmin(below_peak, 150));
-}
-
 /* Sum of exp(value - peak), rescaled when the peak rises; while all are -inf the sum stays 0. */
 static void fold_exponentials(tally *t, const hr_lanes *lanes, int n) {
-    double before = t->best;
+    const double before = t->best, unit = rounding_of(t->type);
     bool had_any = t->any;
     fold_best(t, lanes, n, 0);
     if (!(fabs(t->best) <= HUGE_VAL) || isinf(t->best)) return;
@@ -130,8 +124,8 @@ static void fold_exponentials(tally *t, const hr_lanes *lanes, int n) {
         const double below = t->best - lanes->value[i], term = exp(-below);
         sum += term;
         if (!(term > 0)) continue;
-        hr_sum_add(t->errors, term, term * lanes->bound[i],
-                   term * (lanes->noise[i] + exponential_noise(t, below)));
+        const double own = unit * hr_exponential_error(below);
+        hr_sum_add(t->errors, term, term * (lanes->bound[i] + own), term * (lanes->noise[i] + own));
     }
     add_exactly(&t->sum, &t->error, sum);
 }
@@ -220,7 +214,7 @@ static void put_largest(const hr_fold *fold, const tally *t, hr_known *out) {
 /* In doubt where another one may be as large, but for those that are equal without an error. */
 static bool position_is_doubtful(const tally *t) {
     const double sign = seeks_largest(t) ? 1 : -1;
-    const double error = hr_error_reach(t->best_bound, t->best_noise);
+    const double error = t->best_bound;
     return t->lost || (error > 0 && t->rival >= sign * t->best - error);
 }
 
@@ -236,10 +230,16 @@ static void settle(const tally *t, hr_known *known) {
     }
 }
 
+/* A rounding of its own. */
+static void err_by(hr_known *known, double own) {
+    known->bound += own;
+    known->noise += own;
+}
+
 static hr_known result_of(const hr_fold *fold, const tally *t) {
     hr_known known = {.fault = t->fault};
     const double total = (double)fold->total, sum = compensated(t);
-    const double unit = HR_ROUNDING_DEVIATION * hr_dtype_rounding(t->type == HR_F64 ? HR_F64 : HR_F32);
+    const double unit = rounding_of(t->type);
     switch (t->op) {
     case HR_OP_REDUCE_SUM:
         known.value = sum;
@@ -249,7 +249,7 @@ static hr_known result_of(const hr_fold *fold, const tally *t) {
     case HR_OP_REDUCE_MEAN:
         known.value = sum / total;
         put_sum(t, total, &known);
-        known.noise += 2 * unit * fabs(known.value);
+        err_by(&known, 2 * unit * fabs(known.value));
         break;
     case HR_OP_REDUCE_ARGMAX:
     case HR_OP_REDUCE_ARGMIN:
@@ -260,7 +260,7 @@ static hr_known result_of(const hr_fold *fold, const tally *t) {
         known.value = isfinite(t->best) ? t->best + log(sum) : t->best;
         if (isfinite(t->best)) {
             put_sum(t, sum, &known);
-            known.noise += unit * (fabs(known.value) + fabs(t->best) + HR_QUOTIENT_ROUNDINGS * log(sum));
+            err_by(&known, unit * (fabs(known.value) + fabs(t->best) + 4 * log(sum))); /* log: 2 ulp */
         }
         break;
     case HR_OP_SOFTMAX:
@@ -299,7 +299,6 @@ static hr_status fold_known(hr_reference *reference, int number, hr_known *out) 
                .type =
                    expr->op == HR_OP_REDUCE_ARGMAX || expr->op == HR_OP_REDUCE_ARGMIN ? HR_F32 : expr->type,
                .whole = body->whole,
-               .narrow = reference->narrow,
                .best = smallest ? INFINITY : -INFINITY,
                .rival = -INFINITY};
     if (!t.whole && adds_up(expr->op)) {
@@ -333,21 +332,19 @@ static void put(hr_lanes *out, bool whole, int lane, const hr_known *known) {
     }
 }
 
-/* The row's sum is common to all of its elements. An error of the peak is in both and cancels, and so does
- * what the element itself puts into the sum: 1 of one is 1. */
-static void put_softmax(const hr_reference *reference, const hr_expr *expr, hr_lanes *out, int lane,
-                        const hr_lanes *in, const hr_known *row) {
+/* y = e / (e + others): an error of the peak is in all of them and cancels, and so does what the element
+ * itself puts into the sum, as d log y = (1 - y) d log e - the others' share. That share is what the sum errs
+ * without this element, and no less than (1 - y) of it. The row's sum is common to all of its elements. */
+static void put_softmax(const hr_expr *expr, hr_lanes *out, int lane, const hr_lanes *in,
+                        const hr_known *row) {
     const int at = in->form == HR_FORM_UNIFORM ? 0 : lane;
-    const double below = row->peak - in->value[at], share = exp(-below) / row->value;
-    const tally t = {.type = expr->type, .narrow = reference->narrow};
-    const double unit = hr_dtype_rounding(expr->type == HR_F64 ? HR_F64 : HR_F32);
+    const double below = row->peak - in->value[at], share = exp(-below) / row->value, rest = 1 - share;
+    const double own = rounding_of(expr->type) * (hr_exponential_error(below) + HR_QUOTIENT_ROUNDINGS);
     double bound = 0, noise = 0;
     if (share > 0) {
-        const double rest = fmax(0, row->noise * row->noise - share * share * in->noise[at] * in->noise[at]);
-        const double others = fmax(0, row->bound - share * in->bound[at]);
-        bound = share * ((1 - share) * in->bound[at] + hr_error_reach(others, sqrt(rest)));
-        noise = share * ((1 - share) * in->noise[at] + exponential_noise(&t, below) +
-                         HR_ROUNDING_DEVIATION * HR_QUOTIENT_ROUNDINGS * unit);
+        const double others = fmax(row->bound - share * in->bound[at], rest * row->bound);
+        bound = share * (rest * in->bound[at] + others + own);
+        noise = share * (rest * in->noise[at] + own);
         if (expr->type != HR_F64 && share < 0x1p-125) bound += 0x1p-125;
     }
     const bool lost = isinf(row->bound) || isinf(in->bound[at]) || !(bound <= HUGE_VAL) || isinf(bound);
@@ -361,7 +358,7 @@ static hr_status put_lane(hr_reference *reference, const hr_code *code, int numb
     const hr_instruction *made = &code->instructions[number];
     hr_lanes *out = &code->lanes[number];
     if (made->op == HR_OP_SOFTMAX)
-        put_softmax(reference, made->expr, out, lane, &code->lanes[made->args[0]], known);
+        put_softmax(made->expr, out, lane, &code->lanes[made->args[0]], known);
     else
         put(out, made->whole, lane, known);
     return known->fault ? hr_fault_carry(reference, out, lane, known->fault) : HR_OK;

@@ -48,7 +48,7 @@ static void watch_loss(hr_reference *reference, const hr_instruction *made, int 
                        const hr_lanes *first) {
     for (int i = 0; i < n; ++i) {
         const double from = fabs(first->value[i]), to = fabs(out->value[i]);
-        const double error = hr_error_reach(out->bound[i], out->noise[i]);
+        const double error = out->bound[i];
         if (!(error > 0) || !(error <= DBL_MAX) || !(to > 0) || from <= reference->loss.ratio * to) continue;
         reference->loss.ratio = from / to;
         reference->loss.place = made->expr->place;
@@ -112,9 +112,7 @@ static hr_status change_class(hr_reference *reference, const hr_code *code, cons
             to.bound = hr_element_truncates(from, HR_I64);
         } else {
             to.whole = from_whole ? from.whole != 0 : from.value != 0;
-            to.bound = from_whole ? from.bound
-                                  : fabs(from.value) <= hr_error_reach(from.bound, from.noise) &&
-                                        (from.bound > 0 || from.noise > 0);
+            to.bound = from_whole ? from.bound : fabs(from.value) <= from.bound && from.bound > 0;
         }
         hr_element_set(out, made->whole, i, to);
     }
@@ -278,10 +276,8 @@ static hr_status step(hr_reference *reference, hr_code *code, int number, int co
 /* What several points have in common errs in one direction for all of them. */
 static void join_errors(hr_lanes *lanes, int count) {
     const int n = lanes->form == HR_FORM_UNIFORM ? 1 : count;
-    for (int i = 0; i < n; ++i) {
-        lanes->bound[i] += HR_NOISE_REACH * lanes->noise[i];
+    for (int i = 0; i < n; ++i)
         lanes->noise[i] = 0;
-    }
 }
 
 hr_status hr_code_run(hr_reference *reference, hr_code *code, int count, bool first) {

@@ -21,8 +21,7 @@
 enum {
     SCATTER_DEPTH_MAX = 256,
     CHAINED_MOST = 1 << 19, /* points */
-    NOWHERE = -1,           /* the key of a point that is left out */
-    EXPECTED_BINS = 64      /* see interpreter_sum.c: of each of many sums */
+    NOWHERE = -1            /* the key of a point that is left out */
 };
 
 typedef struct tally {
@@ -364,7 +363,7 @@ static hr_known finish(const hr_reference *reference, const hr_rule *rule, const
         return known;
     }
     if (hr_dtype_is_float(rule->statement->value->type)) {
-        const double error = hr_error_reach(known.bound, known.noise), low = sum - error, high = sum + error;
+        const double error = known.bound, low = sum - error, high = sum + error;
         known.whole = hr_lanes_truncate((double)old->whole + sum);
         known.bound = hr_lanes_truncate((double)old->whole + low) != known.whole ||
                       hr_lanes_truncate((double)old->whole + high) != known.whole;
@@ -378,12 +377,12 @@ static hr_known finish(const hr_reference *reference, const hr_rule *rule, const
 
 /* Additions to one place may come in any order, one after the other: in one chain after the other. */
 static hr_status tally_begin(const hr_reference *reference, const hr_rule *rule, const int64_t *subscripts,
-                             int64_t bins, hr_sum **sum, hr_known *old, tally *t) {
+                             int64_t count, hr_sum **sum, hr_known *old, tally *t) {
     const hr_tensor *tensor = &reference->function->tensors[rule->statement->tensor];
     const hr_sum_order order = {.chains = 1, .addends = rule->order.addends};
     if (tensor->role == HR_ROLE_INOUT)
         *old = hr_operand_known(reference, rule->statement->tensor, subscripts);
-    HR_TRY(hr_sum_begin(sum, tensor->dtype == HR_F64 ? HR_F64 : HR_F32, order, bins));
+    HR_TRY(hr_sum_begin(sum, tensor->dtype == HR_F64 ? HR_F64 : HR_F32, order, count));
     t->errors = *sum;
     if (hr_dtype_is_float(tensor->dtype)) hr_sum_add(t->errors, old->value, 0, 0);
     return HR_OK;
@@ -480,8 +479,8 @@ static hr_status expected_sum(hr_reference *reference, hr_rule *rule) {
     for (int e = 0; e < scatter->expected_count && status == HR_OK; ++e) {
         expected *one = &scatter->expected[e];
         if (!one->known)
-            status = tally_begin(reference, rule, one->subscripts, EXPECTED_BINS, &one->tally.errors,
-                                 &olds[e], &one->tally);
+            status =
+                tally_begin(reference, rule, one->subscripts, 0, &one->tally.errors, &olds[e], &one->tally);
     }
     if (status == HR_OK) status = expected_walk(reference, rule, keys, met);
     for (int e = 0; e < scatter->expected_count && status == HR_OK; ++e) {

@@ -67,7 +67,7 @@ hr_status hr_lanes_copy(hr_reference *reference, hr_lanes *out, const hr_lanes *
 }
 
 bool hr_element_truncates(hr_element from, hr_dtype dtype) {
-    const double error = hr_error_reach(from.bound, from.noise);
+    const double error = from.bound;
     if (error == 0 || from.value != from.value) return false;
     int64_t low, high;
     hr_dtype_store(HR_I64, &low, 0, hr_dtype_round(dtype, from.value - error));

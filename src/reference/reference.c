@@ -88,14 +88,6 @@ static hr_status bind_statements(hr_reference *reference) {
     return HR_OK;
 }
 
-static bool has_narrow_result(const hr_function *function) {
-    for (int i = 0; i < function->tensor_count; ++i) {
-        const hr_tensor *tensor = &function->tensors[i];
-        if (tensor->role != HR_ROLE_INPUT && hr_dtype_size(tensor->dtype) <= 2) return true;
-    }
-    return false;
-}
-
 static hr_status create(hr_reference *reference, const int64_t *extents, const hr_operand *operands) {
     size_t extent_size = (size_t)reference->function->extent_count * sizeof *extents;
     HR_TRY(hr_arena_create(arena_capacity, &reference->arena));
@@ -108,7 +100,6 @@ static hr_status create(hr_reference *reference, const int64_t *extents, const h
     HR_TRY(bind_statements(reference));
     HR_TRY(hr_memo_create(&reference->memo));
     HR_TRY(hr_strips_create(&reference->strips));
-    reference->narrow = has_narrow_result(reference->function);
     return hr_interpreter_compile(reference);
 }
 
@@ -257,7 +248,7 @@ hr_status hr_reference_value(hr_reference *reference, int tensor, const int64_t 
     HR_TRY(ask_until_met(reference, tensor, subscripts, &got));
     if (got.known.fault) return hr_fault_fail(reference, &reference->faults[got.known.fault]);
     double value = got.whole ? (double)got.known.whole : got.known.value;
-    double error = hr_error_reach(got.known.bound, got.known.noise);
+    double error = got.known.bound;
     if (got.whole && error > 0) error = INFINITY;
     const int writer = reference->writer[tensor];
     const bool rounded = writer >= 0 && !got.whole && !hr_dtype_is_float(asked->dtype);

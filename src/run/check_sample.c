@@ -317,11 +317,16 @@ hr_status hr_samples_compare(hr_samples *samples, hr_check *out) {
     return HR_OK;
 }
 
+hr_status hr_samples_meaning(const hr_samples *samples, int tensor, const int64_t *subscripts,
+                             hr_meaning *out) {
+    HR_TRY(hr_reference_value(samples->reference, tensor, subscripts, out));
+    return hr_mirrors_status(samples->kernel, samples->mirrors);
+}
+
 hr_status hr_samples_judge(hr_samples *samples, int tensor, const int64_t *subscripts, double got,
                            hr_check *out) {
     hr_meaning meaning;
-    HR_TRY(hr_reference_value(samples->reference, tensor, subscripts, &meaning));
-    HR_TRY(hr_mirrors_status(samples->kernel, samples->mirrors));
+    HR_TRY(hr_samples_meaning(samples, tensor, subscripts, &meaning));
     merge(samples, tensor, subscripts, got, &meaning, out);
     return HR_OK;
 }

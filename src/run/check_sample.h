@@ -5,6 +5,7 @@
 #ifndef HR_RUN_CHECK_SAMPLE_H
 #define HR_RUN_CHECK_SAMPLE_H
 
+#include "reference/reference.h"
 #include "run/kernel.h"
 
 typedef struct hr_samples hr_samples;
@@ -18,6 +19,9 @@ void hr_samples_destroy(hr_samples *samples);
 hr_status hr_samples_poison(const hr_samples *samples);
 /* All of them as the arrays hold them now. */
 hr_status hr_samples_compare(hr_samples *samples, hr_check *out);
+/* What one more element is to be, and may be off; inout arrays must hold their old values. */
+hr_status hr_samples_meaning(const hr_samples *samples, int tensor, const int64_t *subscripts,
+                             hr_meaning *out);
 /* One more element, which a launch made `got`; inout arrays must hold their old values again. */
 hr_status hr_samples_judge(hr_samples *samples, int tensor, const int64_t *subscripts, double got,
                            hr_check *out);

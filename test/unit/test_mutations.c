@@ -345,7 +345,7 @@ static void test_long_sums(void **state) {
 static void test_random_kernels(void **state) {
     (void)state;
     missed = tried = 0;
-    scaled_by = 256;
+    scaled_by = 64;
     for (uint64_t seed = 0; seed < (is_long ? RANDOM_SEEDS : 4); seed++) {
         hr_text text = {0};
         hr_random_extent extents[HR_RANDOM_EXTENTS];
