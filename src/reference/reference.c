@@ -6,6 +6,7 @@
 #include "base/dtype.h"
 #include "base/memory.h"
 #include "reference/interpreter.h"
+#include "reference/interpreter_values.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -252,6 +253,44 @@ hr_status hr_reference_value(hr_reference *reference, int tensor, const int64_t 
     if (got.whole && error > 0) error = INFINITY;
     const int writer = reference->writer[tensor];
     const bool rounded = writer >= 0 && !got.whole && !hr_dtype_is_float(asked->dtype);
-    *out = (hr_meaning){.value = value, .error = error, .rounded = rounded};
+    const bool position =
+        writer >= 0 && hr_op_finds_position(reference->function->statements[writer].value->op);
+    *out =
+        (hr_meaning){.value = value, .error = error, .rounded = rounded, .rivals = position && isinf(error)};
+    return HR_OK;
+}
+
+/* What a reduction finds its position among, at one. */
+static hr_status candidate_at(hr_reference *reference, hr_fold *fold, int64_t position, hr_element *out) {
+    const hr_expr *expr = fold->expr;
+    for (int k = expr->bound_count - 1; k >= 0; position /= fold->extents[k--])
+        hr_lanes_set_whole(&reference->indices[expr->bound[k]], position % fold->extents[k]);
+    HR_TRY(hr_code_run(reference, &fold->body, 1, true));
+    const int last = fold->body.count - 1;
+    *out = hr_element_at(hr_code_result(&fold->body), fold->body.instructions[last].whole, 0);
+    return HR_OK;
+}
+
+hr_status hr_reference_rivals(hr_reference *reference, int tensor, const int64_t *subscripts,
+                              int64_t position, bool *out) {
+    const hr_statement *statement = reference->rules[reference->writer[tensor]].statement;
+    hr_meaning meaning;
+    hr_element best, other;
+    hr_fold *fold = NULL;
+    HR_TRY(hr_reference_value(reference, tensor, subscripts, &meaning));
+    for (int f = 0; f < reference->fold_count; ++f)
+        if (reference->folds[f].expr == statement->value) fold = &reference->folds[f];
+    *out = fold && position >= 0 && position < fold->total;
+    if (!*out) return HR_OK;
+    for (int k = 0; k < statement->subscript_count; ++k)
+        hr_lanes_set_whole(&reference->indices[statement->subscripts[k]->index], subscripts[k]);
+    reference->depth = reference->scatter_depth = 0;
+    hr_status status = candidate_at(reference, fold, (int64_t)meaning.value, &best);
+    if (status == HR_OK) status = candidate_at(reference, fold, position, &other);
+    while (reference->pending_count)
+        drop_pending(reference);
+    if (status == HR_DEFERRED) return HR_OK; /* too deep to tell */
+    HR_TRY(status);
+    *out = !(fabs(best.value - other.value) > best.bound + other.bound);
     return HR_OK;
 }

@@ -53,6 +53,7 @@ typedef struct hr_meaning {
     double error; /* what honest arithmetic may be off, at most; infinite where it may give anything: it
                      overflows, or a whole number hangs on a comparison that rounding may turn over */
     bool rounded; /* of a whole dtype: what floats are rounded to, so that it may be off by more than 0 */
+    bool rivals;  /* the position of a largest or smallest one that has rivals within its error */
 } hr_meaning;
 
 /* The element will be asked for. Many elements of a += over many points are found in one walk over these, if
@@ -70,5 +71,10 @@ hr_loss hr_reference_loss(const hr_reference *reference);
 /* The element of result, inout or local `tensor` (an index into function->tensors) at `subscripts`.
  * HR_OUT_OF_RANGE names the access when a data-dependent subscript leaves its axis on the way. */
 hr_status hr_reference_value(hr_reference *reference, int tensor, const int64_t *subscripts, hr_meaning *out);
+
+/* Whether `position` may stand for an element that has rivals: what is there is as large, or as small, within
+ * both errors. */
+hr_status hr_reference_rivals(hr_reference *reference, int tensor, const int64_t *subscripts,
+                              int64_t position, bool *out);
 
 #endif

@@ -281,24 +281,40 @@ static void gets_merge(hr_samples *samples, int tensor, const int64_t *subscript
     memcpy(samples->lost.subscripts, subscripts, (size_t)t->rank * sizeof *subscripts);
 }
 
+/* Of a position that has rivals: whether it may stand. Inputs are what they were before the launch; inout
+ * arrays are not, and what hangs on them is believed. */
+static hr_status rival_check(const hr_samples *samples, int tensor, const int64_t *subscripts, double got,
+                             bool *out) {
+    const hr_kernel *kernel = samples->kernel;
+    for (int i = 0; i < kernel->argument_count; i++)
+        if (hr_kernel_tensor(kernel, i)->role == HR_ROLE_INOUT) return HR_OK;
+    return hr_reference_rivals(samples->reference, tensor, subscripts, (int64_t)got, out);
+}
+
 /* The worst point is the one that comes closest to, or most exceeds, what its own tolerance allows. */
-static void merge(hr_samples *samples, int tensor, const int64_t *subscripts, double got,
-                  const hr_meaning *meaning, hr_check *out) {
+static hr_status merge(hr_samples *samples, int tensor, const int64_t *subscripts, double got,
+                       const hr_meaning *meaning, hr_check *out) {
     const hr_function *function = samples->kernel->function;
     const hr_dtype dtype = hr_kernel_tensor(samples->kernel, tensor)->dtype;
     hr_dtype type = meaning->rounded ? HR_F32 : hr_check_type(function, hr_statement_of(function, tensor));
-    const double ratio = hr_check_ratio(type, dtype, got, meaning);
+    double ratio = hr_check_ratio(type, dtype, got, meaning);
+    bool stands = true;
+    if (meaning->rivals && got != meaning->value)
+        HR_TRY(rival_check(samples, tensor, subscripts, got, &stands));
+    if (!stands) ratio = INFINITY;
     const double allowed = isinf(meaning->error) ? 0 : relative(meaning->error, meaning);
-    const hr_meaning sure = {meaning->value, 0, meaning->rounded};
+    const hr_meaning sure = {.value = meaning->value, .rounded = meaning->rounded};
     gets_merge(samples, tensor, subscripts, got, hr_check_excess(type, dtype, got, &sure), meaning, out);
     if (ratio > 1) out->ok = false;
     if (ratio < samples->worst || (ratio == samples->worst && !(ratio == 0 && allowed > out->tolerance)))
-        return;
+        return HR_OK;
     samples->worst = ratio;
-    out->max_error = relative(hr_check_excess(type, dtype, got, meaning), meaning);
+    out->max_error =
+        relative(stands ? hr_check_excess(type, dtype, got, meaning) : fabs(got - meaning->value), meaning);
     out->tolerance = allowed;
     where_write(hr_kernel_tensor(samples->kernel, tensor), subscripts, got,
                 hr_dtype_round(dtype, meaning->value), "should be", out->where, sizeof out->where);
+    return HR_OK;
 }
 
 hr_status hr_samples_compare(hr_samples *samples, hr_check *out) {
@@ -310,8 +326,8 @@ hr_status hr_samples_compare(hr_samples *samples, hr_check *out) {
         uint64_t bits = 0;
         HR_TRY(
             hr_device_download(samples->kernel->device, &bits, data + sample->offset * (int64_t)size, size));
-        merge(samples, sample->tensor, samples->subscripts + s * samples->rank_max,
-              hr_dtype_load(tensor->dtype, &bits, 0), &sample->meaning, out);
+        HR_TRY(merge(samples, sample->tensor, samples->subscripts + s * samples->rank_max,
+                     hr_dtype_load(tensor->dtype, &bits, 0), &sample->meaning, out));
     }
     out->points = samples->count;
     return HR_OK;
@@ -327,8 +343,7 @@ hr_status hr_samples_judge(hr_samples *samples, int tensor, const int64_t *subsc
                            hr_check *out) {
     hr_meaning meaning;
     HR_TRY(hr_samples_meaning(samples, tensor, subscripts, &meaning));
-    merge(samples, tensor, subscripts, got, &meaning, out);
-    return HR_OK;
+    return merge(samples, tensor, subscripts, got, &meaning, out);
 }
 
 double hr_samples_error(const hr_samples *samples, int tensor) {

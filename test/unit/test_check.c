@@ -15,7 +15,7 @@
 
 /* An error of one part in a million. */
 static hr_meaning meaning_of(double value) {
-    return (hr_meaning){value, isfinite(value) ? 1e-6 * fabs(value) : 0, false};
+    return (hr_meaning){.value = value, .error = isfinite(value) ? 1e-6 * fabs(value) : 0};
 }
 
 static double error_of(hr_dtype type, hr_dtype dtype, double got, double value) {
@@ -57,12 +57,13 @@ static void test_a_flipped_rounding_passes_only_near_the_middle(void **state) {
 
 static void test_the_error_is_the_meaning_s(void **state) {
     (void)state;
-    const hr_meaning sharp = {1, 0x1p-23, false}, loose = {1, 0x1p-10, false}, any = {1, INFINITY, false};
+    const hr_meaning sharp = {.value = 1, .error = 0x1p-23}, loose = {.value = 1, .error = 0x1p-10},
+                     any = {.value = 1, .error = INFINITY};
     const double got = 1 + 0x1p-12;
     assert_false(hr_check_ratio(HR_F32, HR_F32, got, &sharp) <= 1);
     assert_true(hr_check_ratio(HR_F32, HR_F32, got, &loose) <= 1);
     assert_true(hr_check_ratio(HR_F32, HR_F32, NAN, &any) == 0);
-    const hr_meaning exact = {1, 0, false}, whole = {7, 0, false}, doubt = {7, INFINITY, false};
+    const hr_meaning exact = {.value = 1}, whole = {.value = 7}, doubt = {.value = 7, .error = INFINITY};
     assert_true(hr_check_ratio(HR_F32, HR_F32, 1, &exact) == 0);
     assert_true(isinf(hr_check_ratio(HR_F32, HR_F32, got, &exact)));
     assert_true(isinf(hr_check_ratio(HR_I32, HR_I32, 8, &whole)));

@@ -128,6 +128,27 @@ static void test_doubt(void **state) {
     hr_fixture_close(&f);
 }
 
+/* Of positions in doubt only those are right whose elements the errors let stand for the largest. */
+static void test_rivals(void **state) {
+    (void)state;
+    hr_fixture f;
+    bool stands;
+    open_vector(&f,
+                "kernel k(x: f32[N]) -> (y: i64, p: i64, e: i64)\n{\n y = argmax[n](x[n] / 3)\n"
+                " p = argmin[n](-x[n] / 3)\n e = argmax[n](x[n])\n}\n",
+                4, (double[]){1, 3, 2.9999998, 3});
+    for (int result = 1; result < 3; result++) {
+        const char *name = result == 1 ? "y" : "p";
+        assert_true(meaning(&f, name, 0).value == 1 && meaning(&f, name, 0).rivals);
+        for (int64_t at = -1; at <= 4; at++) {
+            assert_int_equal(hr_reference_rivals(f.reference, result, NULL, at, &stands), HR_OK);
+            assert_int_equal(stands, at >= 1 && at <= 3);
+        }
+    }
+    assert_true(meaning(&f, "e", 0).error == 0 && !meaning(&f, "e", 0).rivals);
+    hr_fixture_close(&f);
+}
+
 /* f32 overflows where f64 does not: honest arithmetic may give anything from there on. */
 static void test_overflow_is_unbounded(void **state) {
     (void)state;
@@ -661,6 +682,7 @@ int main(void) {
         cmocka_unit_test(test_errors_are_those_of_roundings),
         cmocka_unit_test(test_errors_of_sums),
         cmocka_unit_test(test_doubt),
+        cmocka_unit_test(test_rivals),
         cmocka_unit_test(test_overflow_is_unbounded),
         cmocka_unit_test(test_reducers),
         cmocka_unit_test(test_reducers_of_nothing),
