@@ -260,7 +260,7 @@ static hr_known result_of(const hr_fold *fold, const tally *t) {
         known.value = isfinite(t->best) ? t->best + log(sum) : t->best;
         if (isfinite(t->best)) {
             put_sum(t, sum, &known);
-            err_by(&known, unit * (fabs(known.value) + fabs(t->best) + 4 * log(sum))); /* log: 2 ulp */
+            err_by(&known, unit * (fabs(known.value) + fabs(t->best) + 4 * log(sum))); /* of log: 2 ulp */
         }
         break;
     case HR_OP_SOFTMAX:
