@@ -3,6 +3,7 @@
  * In: counts and times of a generation, the sequence of a token's step. Out: lines, or a JSON object.
  */
 #include "base/handle.h"
+#include "base/memory.h"
 #include "report/json_value.h"
 #include "report/sheet.h"
 
@@ -165,13 +166,14 @@ static json_t *kernels_value(const step_times *times, bool floors) {
         hr_value_set_real(value, "seconds", kernel->seconds);
         hr_value_set_real(value, "bytes", kernel->bytes);
         hr_value_set_real(value, "floor_seconds", floors ? kernel->floor : NAN);
-        json_array_append_new(list, value);
+        hr_value_append(list, value);
     }
     return list;
 }
 
 static hr_status generation_json(const hr_generation_report *report, const step_times *times, char **out) {
     const hr_generation *made = &report->generation;
+    const long before = hr_memory_wants();
     json_t *root = json_object(), *prefill = json_object(), *decode = json_object(), *memory = json_object();
     double tokens = later_tokens(made);
     hr_value_set_text(root, "file", report->file);
@@ -182,7 +184,7 @@ static hr_status generation_json(const hr_generation_report *report, const step_
     hr_value_set_whole(prefill, "tokens", made->fed_tokens);
     hr_value_set_real(prefill, "seconds", made->prompt_seconds);
     hr_value_set_real(prefill, "tokens_per_second", rate((double)made->fed_tokens, made->prompt_seconds));
-    json_object_set_new(root, "prefill", prefill);
+    hr_value_set(root, "prefill", prefill);
     hr_value_set_whole(decode, "tokens", made->tokens);
     hr_value_set_real(decode, "seconds", made->seconds);
     hr_value_set_real(decode, "tokens_per_second", rate(tokens, made->seconds));
@@ -191,13 +193,13 @@ static hr_status generation_json(const hr_generation_report *report, const step_
     hr_value_set_real(decode, "floor_seconds", report->roof ? times->floor : NAN);
     hr_value_set_real(decode, "headroom",
                       report->roof ? rate(made->seconds / fmax(tokens, 1), times->floor) : NAN);
-    json_object_set_new(root, "decode", decode);
+    hr_value_set(root, "decode", decode);
     hr_value_set_real(memory, "weights", report->model.weight_bytes);
     hr_value_set_real(memory, "context", report->model.cache_bytes);
     hr_value_set_real(memory, "step", report->model.step_bytes);
-    json_object_set_new(root, "memory", memory);
-    json_object_set_new(root, "kernels", kernels_value(times, report->roof != NULL));
-    return hr_value_give(root, out);
+    hr_value_set(root, "memory", memory);
+    hr_value_set(root, "kernels", kernels_value(times, report->roof != NULL));
+    return hr_value_give(root, before, out);
 }
 
 /* ---- both ---- */
