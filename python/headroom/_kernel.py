@@ -82,13 +82,18 @@ class Kernel:
     # ---- calling ----
 
     def __call__(self, *arguments: Any, out: Any = None, **named: Any) -> Any:
+        result = self.attempt(arguments, named, out)
+        return result if result is not NotImplemented else _frameworks.redirected(self, arguments, named, out)
+
+    def attempt(self, arguments: tuple[Any, ...], named: dict[str, Any], out: Any = None) -> Any:
+        """The call, or NotImplemented where it is for the framework's own operation: an array wants a gradient or has
+        no elements."""
         try:
             if named and not self._capitals.isdisjoint(named):
                 return self._call_given(arguments, named, out)
-            result = self._call(arguments, named, out)
+            return self._call(arguments, named, out)
         except (_headroom.Error, TypeError, ValueError) as error:
             raise located(error, self.path, self.text, self.signature) from None
-        return result if result is not NotImplemented else _frameworks.redirected(self, arguments, named, out)
 
     def _call_given(self, arguments: tuple[Any, ...], named: dict[str, Any], out: Any) -> Any:
         given = {name: named.pop(name) for name in self._capitals & named.keys()}

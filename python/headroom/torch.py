@@ -56,6 +56,10 @@ class Op:
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         if torch.is_autocast_enabled(_device_type(arguments)):
             arguments, named = self._cast(arguments, named)
+        if not self._given and _is_plain():
+            made = self.kernel.attempt(tuple(arguments), named)
+            if made is not NotImplemented:  # it wants a gradient, or has no elements
+                return made
         result = self._call(*arguments, **named)
         return self.kernel._pack(result) if self._several else result
 
@@ -146,6 +150,16 @@ class Op:
         given = {r.name: d for r, d in zip(self.signature.results, cotangents) if r.name in of}
         gradients = backward_call(self.kernel, op, values, given, wrt, self._given)
         return tuple(gradients.get(a.name) for a in self._parameters)
+
+
+def _is_plain() -> bool:
+    """Whether nothing looks on: no tracing, no transformation. PyTorch's dispatcher, which these need, costs several
+    times a launch."""
+    return (
+        not torch.compiler.is_compiling()
+        and torch._C._len_torch_dispatch_stack() == 0
+        and torch._C._functorch.peek_interpreter_stack() is None
+    )
 
 
 def _device_type(arguments: Sequence[Any]) -> str:
