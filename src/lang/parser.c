@@ -391,6 +391,45 @@ static bool model_skip(hr_parser *p) {
     return true;
 }
 
+/* ---- the file: each adds to the end of its list; false without memory ---- */
+
+static bool kernel_add(hr_parser *p, const hr_file_syntax *file, hr_kernel_syntax ***end) {
+    hr_kernel_syntax *new = hr_parse_allocate(p, sizeof *new);
+    if (!new) return false;
+    if (!kernel(p, new)) {
+        new->headless = true;
+        skip_definition(p);
+    }
+    if (!new->symbol) return true;
+    new->used = file->used;
+    **end = new;
+    *end = &new->next;
+    return true;
+}
+
+static bool def_add(hr_parser *p, const hr_file_syntax *file, hr_def_syntax ***end) {
+    hr_def_syntax *new = hr_parse_allocate(p, sizeof *new);
+    if (!new) return false;
+    if (!def(p, new)) skip_definition(p);
+    if (!new->symbol) return true;
+    new->standard = file->standard;
+    **end = new;
+    *end = &new->next;
+    return true;
+}
+
+static bool use_add(hr_parser *p, hr_use_syntax ***end) {
+    hr_use_syntax *new = hr_parse_allocate(p, sizeof *new);
+    if (!new) return false;
+    if (!use(p, new)) {
+        skip_definition(p);
+        return true;
+    }
+    **end = new;
+    *end = &new->next;
+    return true;
+}
+
 /* file = { use | def | kernel | model } */
 void hr_syntax_parse(const char *text, size_t length, hr_arena *arena, hr_symbols *symbols,
                      hr_messages *messages, hr_file_syntax *out) {
@@ -399,6 +438,7 @@ void hr_syntax_parse(const char *text, size_t length, hr_arena *arena, hr_symbol
     hr_use_syntax **uses = &out->uses;
     hr_def_syntax **defs = &out->defs;
     hr_kernel_syntax **kernels = &out->kernels;
+    bool memory = true;
     while (*uses)
         uses = &(*uses)->next;
     while (*defs)
@@ -407,35 +447,13 @@ void hr_syntax_parse(const char *text, size_t length, hr_arena *arena, hr_symbol
         kernels = &(*kernels)->next;
     if (out->first_line) p.lexer.line = out->first_line;
     hr_parse_advance(&p);
-    while (!hr_parse_at(&p, HR_TOKEN_END) && !p.full) {
+    while (memory && !hr_parse_at(&p, HR_TOKEN_END) && !p.full) {
         if (hr_parse_at_word(&p, "kernel")) {
-            hr_kernel_syntax *new = hr_parse_allocate(&p, sizeof *new);
-            if (!new) return;
-            if (!kernel(&p, new)) {
-                new->headless = true;
-                skip_definition(&p);
-            }
-            if (!new->symbol) continue;
-            new->used = out->used;
-            *kernels = new;
-            kernels = &new->next;
+            memory = kernel_add(&p, out, &kernels);
         } else if (hr_parse_at_word(&p, "def")) {
-            hr_def_syntax *new = hr_parse_allocate(&p, sizeof *new);
-            if (!new) return;
-            if (!def(&p, new)) skip_definition(&p);
-            if (!new->symbol) continue;
-            new->standard = out->standard;
-            *defs = new;
-            defs = &new->next;
+            memory = def_add(&p, out, &defs);
         } else if (hr_parse_at_word(&p, "use")) {
-            hr_use_syntax *new = hr_parse_allocate(&p, sizeof *new);
-            if (!new) return;
-            if (!use(&p, new)) {
-                skip_definition(&p);
-                continue;
-            }
-            *uses = new;
-            uses = &new->next;
+            memory = use_add(&p, &uses);
         } else if (hr_parse_at_word(&p, "model") && model_skip(&p)) {
             hr_parse_advance(&p);
         } else {

@@ -165,17 +165,10 @@ static bool is_f32(const hr_function *function, const hr_expr *operand) {
     return operand->op == HR_OP_ELEMENT && function->tensors[operand->tensor].dtype == HR_F32;
 }
 
-static double points_of(const int64_t *size, const int *set, int count) {
-    double points = 1;
-    for (int i = 0; i < count; i++)
-        points *= (double)size[set[i]];
-    return points;
-}
-
 static bool is_thin(const hr_function *function, const hr_facts *facts, const int64_t *size,
                     const hr_contract *c) {
     enum { ROWS_LEAST = 1024 };
-    const double m = points_of(size, c->m, c->m_count), n = points_of(size, c->n, c->n_count);
+    const double m = hr_indices_points(size, c->m, c->m_count), n = hr_indices_points(size, c->n, c->n_count);
     /* How many vectors take no longer than reading the matrix. */
     const double most =
         is_f32(function, c->left) && is_f32(function, c->right) ? facts->thin_f32 : facts->thin;
