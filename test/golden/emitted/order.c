@@ -97,8 +97,7 @@ static inline void barrier(void) {
 }
 
 /* scatter over c, a task for each t, scalar lanes
- * several elements may add into one place: each thread owns its share of the places and goes through them in
- * order */
+ * several elements may add into one place: each thread owns its share of the places and goes through them in order */
 static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *work) {
     const int64_t n_T = a->n_T;
     const int64_t n_C = a->n_C;
@@ -124,8 +123,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         }
         task_order_end(&order);
         const int64_t row = n_C * 4, ahead = row < 1 || row > 8192 ? 1 : 8192 / row;
-        double *const totals =
-            (double *)(void *)(work + (128 * threads + 16 * (n_T < 1048576 ? n_T : 1048576))) + thread * n_C;
+        double *const totals = (double *)(void *)(work + (128 * threads + 16 * (n_T < 1048576 ? n_T : 1048576))) + thread * n_C;
         int64_t chained = 0, folds = 0, before = -1;
         for (int64_t n = 0; n < order.count; n++) {
             const int64_t task = order.tasks[n];
@@ -149,7 +147,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                 prefetch_read(n3 + block + 16);
                 prefetch_read(n4 + block);
                 const int64_t stop = n_C - block < 32 ? n_C : block + 32;
-#pragma omp simd
+                #pragma omp simd
                 for (int64_t i = block; i < stop; i++) {
                     t_d[place + i] += f32_from_bf16(p5[i]);
                 }
@@ -187,14 +185,13 @@ static void run(arguments a, char *scratch, int threads) {
     char *const work = place_locals(&a, scratch);
     work_share shares[0 * threads + 1];
     memset(shares, 0, sizeof shares);
-#ifdef _OPENMP
-#pragma omp parallel num_threads(threads)
-#endif
+    #ifdef _OPENMP
+    #pragma omp parallel num_threads(threads)
+    #endif
     run_thread(&a, work, shares, threads, thread_number(), thread_count());
 }
 
-int kernel_k(int64_t n_T, int64_t n_C, int64_t n_V, const int32_t *t_at, const uint16_t *t_dy, float *t_d,
-             void *scratch, int threads) {
+int kernel_k(int64_t n_T, int64_t n_C, int64_t n_V, const int32_t *t_at, const uint16_t *t_dy, float *t_d, void *scratch, int threads) {
     if (!extents_hold(n_T, n_C, n_V)) return -1;
     if (threads < 1) return -1;
     fault_record fault = {0, 0};
@@ -214,8 +211,7 @@ int64_t kernel_k_team(int parts) {
     return (int64_t)sizeof(thread_team) + 0 * (int64_t)sizeof(work_share) * parts;
 }
 
-int kernel_k_part(int64_t n_T, int64_t n_C, int64_t n_V, const int32_t *t_at, const uint16_t *t_dy,
-                  float *t_d, void *scratch, void *team, int part, int parts) {
+int kernel_k_part(int64_t n_T, int64_t n_C, int64_t n_V, const int32_t *t_at, const uint16_t *t_dy, float *t_d, void *scratch, void *team, int part, int parts) {
     if (!extents_hold(n_T, n_C, n_V)) return -1;
     if (part < 0 || part >= parts) return -1;
     work_share *const shares = (work_share *)(void *)((thread_team *)team + 1);

@@ -109,7 +109,9 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     (void)a;
     const int64_t places = n_V * n_C, points = n_T * n_C;
     double near[2048];
-    double *const totals = places <= 2048 ? near : places <= points / 2 / 8 ? (double *)(void *)work : NULL;
+    double *const totals = places <= 2048           ? near
+                           : places <= points / 2 / 8 ? (double *)(void *)work
+                                                      : NULL;
     for (int64_t k = 0; totals && k < places; k++)
         if (k / n_C % threads == thread) totals[k] = 0;
     place_slots slots = {0};
@@ -123,13 +125,13 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         double *const total = totals ? totals + place : place_total(&slots, t_d, place);
         if (total) {
             const uint16_t *const p2 = t_dy + i_t * n_C;
-#pragma omp simd
+            #pragma omp simd
             for (int64_t i = 0; i < n_C; i++) {
                 total[i] += f32_from_bf16(p2[i]);
             }
         } else {
             const uint16_t *const p3 = t_dy + i_t * n_C;
-#pragma omp simd
+            #pragma omp simd
             for (int64_t i = 0; i < n_C; i++) {
                 t_d[place + i] += f32_from_bf16(p3[i]);
             }
@@ -168,14 +170,13 @@ static void run(arguments a, char *scratch, int threads) {
     char *const work = place_locals(&a, scratch);
     work_share shares[0 * threads + 1];
     memset(shares, 0, sizeof shares);
-#ifdef _OPENMP
-#pragma omp parallel num_threads(threads)
-#endif
+    #ifdef _OPENMP
+    #pragma omp parallel num_threads(threads)
+    #endif
     run_thread(&a, work, shares, threads, thread_number(), thread_count());
 }
 
-int kernel_k(int64_t n_T, int64_t n_C, int64_t n_V, const int32_t *t_at, const uint16_t *t_dy, float *t_d,
-             void *scratch, int threads) {
+int kernel_k(int64_t n_T, int64_t n_C, int64_t n_V, const int32_t *t_at, const uint16_t *t_dy, float *t_d, void *scratch, int threads) {
     if (!extents_hold(n_T, n_C, n_V)) return -1;
     if (threads < 1) return -1;
     fault_record fault = {0, 0};
@@ -195,8 +196,7 @@ int64_t kernel_k_team(int parts) {
     return (int64_t)sizeof(thread_team) + 0 * (int64_t)sizeof(work_share) * parts;
 }
 
-int kernel_k_part(int64_t n_T, int64_t n_C, int64_t n_V, const int32_t *t_at, const uint16_t *t_dy,
-                  float *t_d, void *scratch, void *team, int part, int parts) {
+int kernel_k_part(int64_t n_T, int64_t n_C, int64_t n_V, const int32_t *t_at, const uint16_t *t_dy, float *t_d, void *scratch, void *team, int part, int parts) {
     if (!extents_hold(n_T, n_C, n_V)) return -1;
     if (part < 0 || part >= parts) return -1;
     work_share *const shares = (work_share *)(void *)((thread_team *)team + 1);
