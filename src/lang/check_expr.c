@@ -64,8 +64,6 @@ const char *hr_check_habit(const char *name) {
                                             {"if", "; write where(condition, a, b)"},
                                             {"select", "; write where(condition, a, b)"},
                                             {"prod", "; write exp(sum[k](log(x[k]))) where all are above 0"},
-                                            {"any", "; write max[k](where(x[k], 1, 0)) > 0"},
-                                            {"all", "; write min[k](where(x[k], 1, 0)) > 0"},
                                             {"mod", "; write a % b"},
                                             {"fma", "; write a * b + c"},
                                             {"swish", "; write silu(x)"},
