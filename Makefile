@@ -4,7 +4,7 @@ DESTDIR ?=
 NINJA    = ninja $(if $(JOBS),-j$(JOBS))
 SOURCES  = $(wildcard include/*.h cmd/*.[ch] examples/*.[ch] src/*/*.[ch] src/*/*/*.[ch] src/*/*/*/*.[ch] test/*/*.[ch] python/*/*.[ch])
 
-.PHONY: help build run test test-long test-gpu bench bench-gpu whatif install format clean
+.PHONY: help build run test test-long fuzz coverage test-gpu bench bench-gpu whatif install format clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -26,6 +26,11 @@ test-long: build/.setup-test ## the tests that take long: faults planted into ev
 	@cmake -G Ninja -S . -B build/test --log-level=WARNING -DHEADROOM_WERROR=ON >/dev/null
 	@$(NINJA) -C build/test
 	@ctest --test-dir build/test --output-on-failure --no-tests=error -L long
+
+fuzz: build/.setup-test ## every reader on mutants of its inputs for MINUTES (60)
+	@cmake -G Ninja -S . -B build/test --log-level=WARNING -DHEADROOM_WERROR=ON >/dev/null
+	@$(NINJA) -C build/test fuzz_inputs
+	@HEADROOM_FUZZ_SECONDS=$$(( $(or $(MINUTES),60) * 60 )) HEADROOM_FUZZ_SEED=$$(date +%s) test/cli/fuzz.sh $(CURDIR)/build/test $(CURDIR)
 
 test-gpu: build/.setup-test ## every kernel on this machine's GPU, and compute-sanitizer where it is installed
 	@cmake -G Ninja -S . -B build/test --log-level=WARNING -DHEADROOM_WERROR=ON >/dev/null

@@ -62,6 +62,11 @@ int complain(const arguments *arguments, const char *format, ...) {
     return EXIT_USAGE;
 }
 
+int complain_memory(const arguments *arguments) {
+    complain(arguments, "out of memory");
+    return hr_status_exit_code(HR_OUT_OF_MEMORY);
+}
+
 int complain_status(const arguments *arguments, hr_status status) {
     const char *sentence = hr_last_error();
     if (terminal_interrupted()) { /* what failed for that reason is of no interest, what was kept is */
@@ -213,10 +218,7 @@ int arguments_parse(const command *command, int count, char **values, arguments 
     out->flags = calloc((size_t)count + 1, sizeof *out->flags);
     out->words = calloc((size_t)count + 1, sizeof *out->words);
     out->line = join_line(command, count, values);
-    if (!out->flags || !out->words || !out->line) {
-        complain(out, "out of memory");
-        return hr_status_exit_code(HR_OUT_OF_MEMORY);
-    }
+    if (!out->flags || !out->words || !out->line) return complain_memory(out);
     return arguments_take(out, count, values);
 }
 
@@ -231,7 +233,7 @@ void arguments_free(arguments *arguments) {
 int output_check(const arguments *arguments, const char *path) {
     struct stat info;
     char *copy = strdup(path);
-    if (!copy) return complain(arguments, "out of memory");
+    if (!copy) return complain_memory(arguments);
     const char *folder = dirname(copy);
     int code = 0;
     if (stat(path, &info) == 0 && S_ISDIR(info.st_mode))

@@ -56,7 +56,7 @@ static int parse_name(const arguments *arguments, bench_case *to, const char *wo
         (!is_dtype && !parse_whole(equals + 1, &to->extents[to->extent_count])))
         return complain(arguments, "%s: \"%s\" is no EXTENT=N or T=DTYPE", where, word);
     char *name = strndup(word, (size_t)(equals - word));
-    if (!name) return complain(arguments, "out of memory");
+    if (!name) return complain_memory(arguments);
     if (!is_dtype) {
         to->extent_names[to->extent_count++] = name;
         return 0;
@@ -78,7 +78,7 @@ static int parse_line(const arguments *arguments, bench_cases *cases, const char
     if (snprintf(path, sizeof path, "%s/%s", folder, word) >= (int)sizeof path)
         return complain(arguments, "%s: a path of more than %d bytes", where, PATH_MAX);
     bench_case *added = case_add(cases, path, kernel, strlen(kernel));
-    if (!added) return complain(arguments, "out of memory");
+    if (!added) return complain_memory(arguments);
     for (word = strtok_r(NULL, " \t\r", &rest); word; word = strtok_r(NULL, " \t\r", &rest)) {
         int code = parse_name(arguments, added, word, where);
         if (code) return code;
@@ -109,7 +109,7 @@ static int read_kernels(const arguments *arguments, const char *path, bench_case
         if (strncmp(line, "kernel ", 7) != 0) continue;
         const char *name = line + 7 + strspn(line + 7, " ");
         size_t length = strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_");
-        if (length && !case_add(out, path, name, length)) code = complain(arguments, "out of memory");
+        if (length && !case_add(out, path, name, length)) code = complain_memory(arguments);
     }
     fclose(file);
     return code;

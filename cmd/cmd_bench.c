@@ -151,7 +151,7 @@ static int row_fill(run_state *state, const bench_case *of, hr_status status, co
     if (state->pass == 0) *row = (hr_bench_row){.dtype = "", .kernel = of->kernel};
     if (status != HR_OK) {
         char *error = strdup(hr_last_error());
-        if (!error) return complain(state->arguments, "out of memory");
+        if (!error) return complain_memory(state->arguments);
         error[strcspn(error, "\n")] = 0;
         row->error = error;
         return hr_status_exit_code(status);
@@ -224,7 +224,7 @@ static int bench_cases_run(run_state *state, const bench_cases *cases) {
     if (!state->rows || !state->runs) {
         free(state->rows);
         free(state->runs);
-        return complain(state->arguments, "out of memory");
+        return complain_memory(state->arguments);
     }
     state->bench.rows = state->rows;
     if (!arguments_has(state->arguments, "json")) print_row(state, NULL);

@@ -9,7 +9,7 @@
 /* Makes the folders of a path that ends with '/', or the ones before its last part. */
 static int make_folders(const arguments *arguments, const char *path) {
     char *part = strdup(path);
-    if (!part) return complain(arguments, "out of memory");
+    if (!part) return complain_memory(arguments);
     int code = 0;
     for (char *at = strchr(part + 1, '/'); at && code == 0; at = strchr(at + 1, '/')) {
         *at = 0;
@@ -93,8 +93,7 @@ static int emit(const arguments *arguments, hr_kernel *kernel, const struct targ
     if (given) {
         output output = {0};
         int code = output_of(given, name, target->ending, &output);
-        code =
-            code ? complain(arguments, "out of memory") : write_files(arguments, kernel, &options, &output);
+        code = code ? complain_memory(arguments) : write_files(arguments, kernel, &options, &output);
         free(output.source);
         free(output.header);
         return code;

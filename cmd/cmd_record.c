@@ -95,7 +95,7 @@ static int run_record(const arguments *arguments, terminal *terminal) {
     if (arguments->word_count == 0)
         return complain(arguments, "which program? headroom record python train.py");
     const char **program = calloc((size_t)arguments->word_count + 1, sizeof *program);
-    if (!program) return complain(arguments, "out of memory");
+    if (!program) return complain_memory(arguments);
     memcpy(program, arguments->words, (size_t)arguments->word_count * sizeof *program);
     hr_recording *recording;
     hr_status status = hr_program_record(&options, program, &recording);

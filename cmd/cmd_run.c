@@ -92,7 +92,7 @@ static int output_add(outputs *outputs, const subject *subject, const char *text
         return complain(arguments, "-o %s: say which result goes where: -o TENSOR=FILE.npy", text);
     if (outputs->count == OUTPUTS_MAX) return complain(arguments, "more than %d outputs", OUTPUTS_MAX);
     char *name = strndup(text, (size_t)(equals - text));
-    if (!name) return complain(arguments, "out of memory");
+    if (!name) return complain_memory(arguments);
     output *output = &outputs->list[outputs->count++];
     output->name = name;
     output->path = equals + 1;

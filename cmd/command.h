@@ -75,6 +75,7 @@ int complain(const arguments *arguments, const char *format, ...) __attribute__(
 int complain_begin(const arguments *arguments, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Prints the library's sentence and returns the status' exit code. Silent where the user stopped the work. */
 int complain_status(const arguments *arguments, hr_status status);
+int complain_memory(const arguments *arguments); /* says so; the exit code */
 /* Ends a sentence on a name that is not known: "; did you mean --seed?", or a full stop without `closest`. */
 void complain_closest(const char *marks, const char *closest);
 /* The name of `names` that `text` was probably meant to be, or NULL. */

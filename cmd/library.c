@@ -15,7 +15,7 @@ static bool is_file_of(const char *path, const char *name) {
 
 static int library_unknown(const arguments *arguments, const char *name, const bench_cases *cases) {
     const char **names = calloc((size_t)cases->count + 1, sizeof *names);
-    if (!names) return complain(arguments, "out of memory");
+    if (!names) return complain_memory(arguments);
     for (int i = 0; i < cases->count; i++)
         names[i] = cases->list[i].kernel;
     const char *closest = closest_name(name, names, cases->count);
@@ -43,7 +43,7 @@ int library_find(const arguments *arguments, const char *name, char **path, cons
             *kernel = name;
         }
     if (code == 0 && !found) code = library_unknown(arguments, name, &cases);
-    if (code == 0 && !(*path = strdup(found->path))) code = complain(arguments, "out of memory");
+    if (code == 0 && !(*path = strdup(found->path))) code = complain_memory(arguments);
     bench_cases_free(&cases);
     return code;
 }

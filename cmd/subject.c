@@ -24,7 +24,7 @@ static int read_all(const arguments *arguments, FILE *file, const char *name, ch
     while (count > 0 && *length < INPUT_MOST) {
         if (room - *length < INPUT_STEP) {
             char *grown = realloc(*text, room = 2 * room + INPUT_STEP);
-            if (!grown) return complain(arguments, "out of memory");
+            if (!grown) return complain_memory(arguments);
             *text = grown;
         }
         count = fread(*text + *length, 1, room - *length, file);
@@ -67,7 +67,7 @@ static int find_file(const arguments *arguments, const char *word, char **path, 
         *path = strdup(here);
     else
         return library_find(arguments, word, path, kernel);
-    return *path ? 0 : complain(arguments, "out of memory");
+    return *path ? 0 : complain_memory(arguments);
 }
 
 /* The first word, taken apart: `*word` and `*path` are for free(), `*name` points into the word; no path: a
@@ -80,7 +80,7 @@ static int find_text(const arguments *arguments, char **word, char **path, const
                         "which kernel? Give its file, or the name of one of the library's: headroom %s",
                         arguments->command->synopsis);
     *word = strdup(arguments->words[0]);
-    if (!*word) return complain(arguments, "out of memory");
+    if (!*word) return complain_memory(arguments);
     char *colon = strrchr(*word, ':');
     if (colon && access(*word, F_OK) != 0) { /* a file may have a colon in its name */
         *colon = 0;
@@ -111,6 +111,7 @@ int kernel_text_open(const arguments *arguments, kernel_text *out) {
     out->path = out->found ? out->found : "<stdin>";
     if (code) return code;
     FILE *file = out->found ? fopen(out->found, "rb") : stdin;
+    if (!file && errno == ENOMEM) return complain_memory(arguments);
     if (!file) return complain(arguments, "%s: cannot open it: %s", out->path, strerror(errno));
     code = read_all(arguments, file, out->path, &out->text, &out->length);
     if (out->found) fclose(file);
@@ -376,7 +377,7 @@ static int word_read(const arguments *arguments, subject *subject, const char *w
     if (subject->name_count == BOUND_MAX)
         return complain(arguments, "more than %d names are given", BOUND_MAX);
     char *name = strndup(word, (size_t)(equals - word));
-    if (!name) return complain(arguments, "out of memory");
+    if (!name) return complain_memory(arguments);
     char *dtype = strchr(name, ':');
     if (dtype) *dtype++ = 0;
     if (is_given(subject, name)) {

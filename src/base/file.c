@@ -128,3 +128,18 @@ hr_status hr_file_save(const char *path, const void *data, size_t length) {
     hr_file_abandon(&file);
     return status;
 }
+
+size_t hr_file_first(const char *path, char *out, size_t size) {
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    size_t length = 0;
+    ssize_t count = 0;
+    while (file >= 0 && length + 1 < size && (count = read(file, out + length, size - 1 - length)) != 0) {
+        if (count > 0)
+            length += (size_t)count;
+        else if (errno != EINTR)
+            break;
+    }
+    if (file >= 0) close(file);
+    out[length] = 0;
+    return length;
+}

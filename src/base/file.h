@@ -25,4 +25,8 @@ hr_status hr_file_commit(hr_file *file);
 /* Closes and leaves nothing behind. */
 void hr_file_abandon(hr_file *file);
 
+/* Of a file that the system keeps (/proc, /sys) or that is small: its first bytes, at most size - 1,
+ * terminated. How many; 0 where it cannot be read. Takes no memory. */
+size_t hr_file_first(const char *path, char *out, size_t size);
+
 #endif

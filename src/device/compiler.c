@@ -5,6 +5,7 @@
  */
 #include "device/compiler.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "device/device.h"
 
 #include <errno.h>
@@ -229,13 +230,8 @@ static int process_start(const char *program, const char *const *arguments, char
 /* The first lines of the compiler's output, without the scratch folder's name. */
 static void log_read(const char *path, const char *folder, char *out, size_t size) {
     char raw[LOG_SHOWN + 1];
-    size_t length = 0, used = 0, prefix = strlen(folder);
-    FILE *file = fopen(path, "re");
-    if (file) {
-        length = fread(raw, 1, LOG_SHOWN, file);
-        fclose(file);
-    }
-    raw[length] = 0;
+    size_t used = 0, prefix = strlen(folder);
+    hr_file_first(path, raw, sizeof raw);
     int lines = 0;
     for (const char *c = raw; *c && used + 1 < size && lines < LOG_LINES; c++) {
         if (strncmp(c, folder, prefix) == 0 && c[prefix] == '/') c += prefix + 1;

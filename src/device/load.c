@@ -5,6 +5,7 @@
  */
 #define _GNU_SOURCE
 #include "device/load.h"
+#include "base/file.h"
 
 #include "base/clock.h"
 #include "device/device.h"
@@ -24,10 +25,7 @@
 #define GROUP_1 "/sys/fs/cgroup/cpu/"
 
 static const char *file_read(const char *path, char text[TEXT_MOST]) {
-    FILE *file = fopen(path, "re");
-    size_t length = file ? fread(text, 1, TEXT_MOST - 1, file) : 0;
-    if (file) fclose(file);
-    text[length] = 0;
+    hr_file_first(path, text, TEXT_MOST);
     return text;
 }
 

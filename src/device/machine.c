@@ -4,6 +4,7 @@
  * hash of all that code generation for "native" depends on.
  */
 #include "base/cache.h"
+#include "base/file.h"
 #include "device/device_cpu.h"
 #include "device/team.h"
 
@@ -15,17 +16,6 @@
 #define INFO_MAX     (16 * 1024) /* the first processor's block of /proc/cpuinfo */
 #define LITTLE_WORK  16384       /* some microseconds of one core; to start and join threads takes as long */
 #define CACHE_FOLDER "/sys/devices/system/cpu/cpu0/cache"
-
-static size_t file_read(const char *path, char *out, size_t size) {
-    FILE *file = fopen(path, "re");
-    size_t length = 0;
-    if (file) {
-        length = fread(out, 1, size - 1, file);
-        fclose(file);
-    }
-    out[length] = 0;
-    return length;
-}
 
 /* ---- name ---- */
 
@@ -93,7 +83,7 @@ static int list_count(const char *list) {
 static void cache_field(int i, const char *field, char *out, size_t size) {
     char path[128];
     snprintf(path, sizeof path, CACHE_FOLDER "/index%d/%s", i, field);
-    file_read(path, out, size);
+    hr_file_first(path, out, size);
 }
 
 /* The sizes that the kernel tells; a last-level cache counts once for each group of processors that shares
@@ -174,7 +164,7 @@ static bool dots_find(const char *info) {
 
 void hr_machine_describe(char *name, size_t size, hr_device_limits *limits, char hash[33]) {
     char info[INFO_MAX];
-    file_read("/proc/cpuinfo", info, sizeof info);
+    hr_file_first("/proc/cpuinfo", info, sizeof info);
     name_find(info, name, size);
     hash_find(info, hash);
     *limits = (hr_device_limits){.threads = threads_find(), .little_work = LITTLE_WORK};
@@ -188,7 +178,7 @@ void hr_machine_describe(char *name, size_t size, hr_device_limits *limits, char
 
 static int64_t number_read(const char *path) {
     char text[64], *end;
-    if (!file_read(path, text, sizeof text)) return -1;
+    if (!hr_file_first(path, text, sizeof text)) return -1;
     int64_t value = strtoll(text, &end, 10);
     return end == text ? -1 : value; /* "max" is no number */
 }
@@ -196,7 +186,7 @@ static int64_t number_read(const char *path) {
 int64_t hr_machine_memory(void) {
     char info[8192], text[64];
     int64_t available = INT64_MAX;
-    file_read("/proc/meminfo", info, sizeof info);
+    hr_file_first("/proc/meminfo", info, sizeof info);
     char *line = strstr(info, "MemAvailable:");
     if (line && sscanf(line, "MemAvailable: %40s", text) == 1) available = atoll(text) * 1024;
     int64_t limit = number_read("/sys/fs/cgroup/memory.max");

@@ -108,7 +108,9 @@ static hr_status file_read(const char *path, hr_text *out) {
     char buffer[16384];
     size_t count;
     FILE *file = fopen(path, "rb");
-    if (!file) return hr_fail(HR_IO, "cannot open %s: %s", path, strerror(errno));
+    if (!file)
+        return hr_fail(errno == ENOMEM ? HR_OUT_OF_MEMORY : HR_IO, "cannot open %s: %s", path,
+                       strerror(errno));
     while (out->length <= TEXT_MAX && (count = fread(buffer, 1, sizeof buffer, file)) > 0)
         hr_text_append(out, buffer, count);
     hr_status status =

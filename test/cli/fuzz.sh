@@ -1,9 +1,16 @@
 #!/usr/bin/env bash
-# Feeds the parser mutated text, and the readers mutated traces, for a short while each. HEADROOM_FUZZ_SECONDS
-# says how long; 10 where it is absent.
+# Feeds every reader the committed corpus, then mutants of it: the whole library by fuzz_inputs (test/fuzz/fuzz_inputs.c),
+# the parser and the readers of traces by libFuzzer, too. HEADROOM_FUZZ_SECONDS says for how long in all; 12 where it
+# is absent.
 set -euo pipefail
-seconds=${HEADROOM_FUZZ_SECONDS:-10}
+seconds=$((${HEADROOM_FUZZ_SECONDS:-12} / 3))
 build=$1/fuzz
+mkdir -p "$build"
+[ -x "$1/test/fuzz_inputs" ] || { echo "skipped: there is no fuzz_inputs"; exit 77; }
+found=$(mktemp -d "$build/inputs.XXXXXX")
+(cd "$found" && export HEADROOM_CACHE=$found/cache && exec "$1/test/fuzz_inputs" "$2" "$seconds" all "${HEADROOM_FUZZ_SEED:-1}") ||
+    { echo "the input that ended it lies in $found"; exit 1; }
+rm -rf "$found"
 skip() {
     echo "skipped: $1"
     exit 77

@@ -17,9 +17,9 @@ static void print_column_memory(hr_cuda_stage *s, int i, const char *type, const
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
     hr_print(p, "%s *const column_%d = partial_%d;", type, i, i);
-    hr_print(p, "for (int64_t group = (int)threadIdx.x%s; group * %d < %" PRId64 "; group += %d)",
+    hr_print(p, "for (int64_t group = (int)threadIdx.x%s; group * %d < %" PRId64 "; group += %" PRId64 ")",
              c->slices > 1 ? hr_format(p, " + (int)blockIdx.x %% %d * %d", c->slices, c->row_threads) : "",
-             c->vector, c->row, c->row_threads * c->slices);
+             c->vector, c->row, (int64_t)c->row_threads * c->slices);
     hr_print(p, "    for (int64_t k = group * %d; k < group * %d + %d && k < %" PRId64 "; k++)", c->vector,
              c->vector, c->vector, c->row);
     hr_print(p, "        column_%d[k] = %s;", i, identity);
@@ -101,7 +101,8 @@ void hr_cuda_print_column_partial(hr_cuda_stage *s, int i) {
     hr_print(p, "#pragma unroll");
     hr_print(p, "for (int u = 0; u < %d; u++) {", c->groups);
     p->indent++;
-    hr_print(p, "const int64_t pos = ((int64_t)u * %d + lane) * %d;", c->row_threads * c->slices, c->vector);
+    hr_print(p, "const int64_t pos = ((int64_t)u * %" PRId64 " + lane) * %d;",
+             (int64_t)c->row_threads * c->slices, c->vector);
     if (is_grouped(s, step)) {
         hr_print(p, "%s part[%d];", hr_cuda_sum_type(s, step), c->vector);
         hr_print(p, "#pragma unroll");
