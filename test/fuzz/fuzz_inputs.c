@@ -306,7 +306,6 @@ static void try_input(const target *target, const input *input) {
 
 static void run_target(const char *source, const target *target, double seconds) {
     static input seeds[SEEDS_MOST];
-    const double begun = hr_clock_seconds();
     const int count = read_seeds(source, target, seeds);
     long tried = 0;
     if (!count) {
@@ -315,6 +314,7 @@ static void run_target(const char *source, const target *target, double seconds)
     }
     for (int i = 0; i < count; i++)
         try_input(target, &seeds[i]);
+    const double begun = hr_clock_seconds();
     input mutant = {.data = malloc(INPUT_MOST)};
     for (; mutant.data && hr_clock_seconds() - begun < seconds; tried++) {
         const input *seed = &seeds[draw((uint64_t)count)], *other = &seeds[draw((uint64_t)count)];
