@@ -27,7 +27,7 @@ import headroom_api as api
 from attention_gpu import Clock
 
 HERE = Path(__file__).resolve().parent
-PAGE = 64
+PAGE = 16
 #        kind, B, H, heads of keys, longest sequence, D. ragged: lengths from 1/8 of it up; paged: those, in pages.
 CASES = [
     ("full", 1, 64, 8, 8192, 128), ("full", 1, 64, 8, 32768, 128), ("full", 1, 64, 8, 131072, 128),

@@ -16,7 +16,7 @@ except ImportError:
     print("skipped: NumPy is not installed (pip install numpy)")
     sys.exit(77)
 
-SIZES = dict(M=5, N=37, K=19, T=7, V=23, C=9, H=6, D=5, I=6, J=8, B=2, E=3, G=3, S=11, L=2, P=4, X=23)
+SIZES = dict(M=5, N=37, K=19, T=7, V=23, C=9, H=6, D=5, I=6, J=8, B=2, E=3, G=3, S=11, L=2, X=23)
 WHOLE = dict(i8=(-128, 128), u8=(0, 256))
 SCALARS = dict(eps=1e-3, lr=0.01, beta1=0.75, beta2=0.96875, decay=0.125, correct1=0.25, correct2=0.5, seed=1234567890123,
                p=0.25, limit=2.5)
