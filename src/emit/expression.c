@@ -192,13 +192,24 @@ static const char *function_name(hr_op op) {
     static const struct {
         hr_op op;
         const char *name;
-    } special[] = {{HR_OP_DIV, "div"}, {HR_OP_FLOORDIV, "floordiv"},
-                   {HR_OP_MOD, "mod"}, {HR_OP_POW, "pow"},
-                   {HR_OP_LT, "lt"},   {HR_OP_LE, "le"},
-                   {HR_OP_GT, "gt"},   {HR_OP_GE, "ge"},
-                   {HR_OP_EQ, "eq"},   {HR_OP_NE, "ne"},
-                   {HR_OP_AND, "and"}, {HR_OP_OR, "or"},
-                   {HR_OP_NOT, "not"}};
+    } special[] = {{HR_OP_DIV, "div"},
+                   {HR_OP_FLOORDIV, "floordiv"},
+                   {HR_OP_MOD, "mod"},
+                   {HR_OP_POW, "pow"},
+                   {HR_OP_LT, "lt"},
+                   {HR_OP_LE, "le"},
+                   {HR_OP_GT, "gt"},
+                   {HR_OP_GE, "ge"},
+                   {HR_OP_EQ, "eq"},
+                   {HR_OP_NE, "ne"},
+                   {HR_OP_AND, "and"},
+                   {HR_OP_OR, "or"},
+                   {HR_OP_NOT, "not"},
+                   {HR_OP_BIT_AND, "bit_and"},
+                   {HR_OP_BIT_XOR, "bit_xor"},
+                   {HR_OP_BIT_OR, "bit_or"},
+                   {HR_OP_SHIFT_LEFT, "shift_left"},
+                   {HR_OP_SHIFT_RIGHT, "shift_right"}};
     for (size_t i = 0; i < sizeof special / sizeof *special; i++)
         if (special[i].op == op) return special[i].name;
     return hr_op_info_of(op)->name;

@@ -22,6 +22,10 @@ enum {
     LEVEL_AND,
     LEVEL_NOT,
     LEVEL_COMPARE,
+    LEVEL_BIT_OR,
+    LEVEL_BIT_XOR,
+    LEVEL_BIT_AND,
+    LEVEL_SHIFT,
     LEVEL_SUM,
     LEVEL_PRODUCT,
     LEVEL_SIGN,
@@ -106,6 +110,15 @@ static int level_of(const hr_expr *expr) {
     case HR_OP_EQ:
     case HR_OP_NE:
         return LEVEL_COMPARE;
+    case HR_OP_BIT_OR:
+        return LEVEL_BIT_OR;
+    case HR_OP_BIT_XOR:
+        return LEVEL_BIT_XOR;
+    case HR_OP_BIT_AND:
+        return LEVEL_BIT_AND;
+    case HR_OP_SHIFT_LEFT:
+    case HR_OP_SHIFT_RIGHT:
+        return LEVEL_SHIFT;
     case HR_OP_ADD:
     case HR_OP_SUB:
         return LEVEL_SUM;

@@ -30,6 +30,11 @@
     X(AND, "and", 2, 1, NONE)                                                                                \
     X(OR, "or", 2, 1, NONE)                                                                                  \
     X(NOT, "not", 1, 1, NONE)                                                                                \
+    X(BIT_AND, "&", 2, 1, NONE)                                                                              \
+    X(BIT_XOR, "xor", 2, 1, NONE)                                                                            \
+    X(BIT_OR, "|", 2, 1, NONE)                                                                               \
+    X(SHIFT_LEFT, "<<", 2, 1, NONE)                                                                          \
+    X(SHIFT_RIGHT, ">>", 2, 1, NONE) /* of a number below 0, too, it rounds down */                          \
     X(EXP, "exp", 1, 0, EXP)                                                                                 \
     X(EXP2, "exp2", 1, 0, EXP)                                                                               \
     X(LOG, "log", 1, 0, LOG)                                                                                 \
@@ -94,6 +99,10 @@ static inline bool hr_op_is_comparison(hr_op op) {
 /* and, or, not: of conditions. */
 static inline bool hr_op_is_logical(hr_op op) {
     return op >= HR_OP_AND && op <= HR_OP_NOT;
+}
+/* Of the bits of whole numbers. */
+static inline bool hr_op_is_bitwise(hr_op op) {
+    return op >= HR_OP_BIT_AND && op <= HR_OP_SHIFT_RIGHT;
 }
 /* Its result says where the value is, not what it is. */
 static inline bool hr_op_finds_position(hr_op op) {

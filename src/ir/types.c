@@ -98,7 +98,9 @@ static const unsigned char rules[HR_OP_COUNT] = {
     [HR_OP_OR] = CONDITIONS,      [HR_OP_NOT] = CONDITIONS,      [HR_OP_FLOOR] = KEEPS,
     [HR_OP_CEIL] = KEEPS,         [HR_OP_ROUND] = KEEPS,         [HR_OP_STOP] = KEEPS,
     [HR_OP_REDUCE_SUM] = SUMS,    [HR_OP_REDUCE_ARGMAX] = FINDS, [HR_OP_REDUCE_ARGMIN] = FINDS,
-    [HR_OP_WHERE] = CHOOSES,      [HR_OP_RANDOM] = DRAWS,
+    [HR_OP_BIT_AND] = NUMBERS,    [HR_OP_BIT_XOR] = NUMBERS,     [HR_OP_BIT_OR] = NUMBERS,
+    [HR_OP_SHIFT_LEFT] = NUMBERS, [HR_OP_SHIFT_RIGHT] = NUMBERS, [HR_OP_WHERE] = CHOOSES,
+    [HR_OP_RANDOM] = DRAWS,
 };
 
 hr_op_types hr_op_types_of(hr_op op, int count, const hr_argument_type *args) {

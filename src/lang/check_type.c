@@ -203,9 +203,24 @@ static bool divides_by_zero(hr_checker *checker, hr_op op, hr_place place, hr_ex
     return zero;
 }
 
+/* What has bits. */
+static bool want_bits(hr_checker *checker, hr_op op, hr_expr **args) {
+    for (int i = 0; i < 2; i++) {
+        if (args[i]->type == HR_I32 || args[i]->type == HR_I64) continue;
+        const bool condition = args[i]->type == HR_BOOL;
+        hr_messages_add(checker->messages, args[i]->place, "%s takes whole numbers, and this is %s%s%s",
+                        hr_op_info_of(op)->name, condition ? "a condition" : "a float",
+                        hr_check_assumed(checker).text,
+                        condition ? "; write and, or, != between conditions" : "; convert with i32(...)");
+        return false;
+    }
+    return true;
+}
+
 static bool want_kinds(hr_checker *checker, hr_op op, int count, hr_expr **args) {
     if (hr_op_is_logical(op)) return want_conditions(checker, op, count, args);
     if (op == HR_OP_WHERE) return want_conditions(checker, op, 1, args);
+    if (hr_op_is_bitwise(op)) return want_bits(checker, op, args);
     return op != HR_OP_RANDOM || want_whole_numbers(checker, args);
 }
 

@@ -216,8 +216,7 @@ static hr_token number_token(hr_lexer *lexer, hr_token token) {
 static hr_token unknown_token(hr_lexer *lexer, hr_token token) {
     static const struct {
         const char *text, *mend;
-    } habits[] = {{"&", "; write and between conditions, and x % 8 for the three lowest bits of x"},
-                  {"&&", "; write and"},
+    } habits[] = {{"&&", "; write and"},
                   {"~", "; write not"},
                   {"@", "; write sum[k](a[m, k] * b[k, n])"},
                   {"|", "; write or"},
@@ -262,19 +261,21 @@ static hr_token sign_token(hr_lexer *lexer, hr_token token) {
     static const struct {
         char text[3];
         hr_token_kind kind;
-    } signs[] = {{"->", HR_TOKEN_ARROW},      {"+=", HR_TOKEN_ADD_ASSIGN},    {"//", HR_TOKEN_SLASH_SLASH},
-                 {"<=", HR_TOKEN_LESS_EQUAL}, {">=", HR_TOKEN_GREATER_EQUAL}, {"==", HR_TOKEN_EQUAL},
-                 {"!=", HR_TOKEN_NOT_EQUAL},  {"(", HR_TOKEN_LEFT_ROUND},     {")", HR_TOKEN_RIGHT_ROUND},
-                 {"[", HR_TOKEN_LEFT_SQUARE}, {"]", HR_TOKEN_RIGHT_SQUARE},   {"{", HR_TOKEN_LEFT_BRACE},
-                 {"}", HR_TOKEN_RIGHT_BRACE}, {",", HR_TOKEN_COMMA},          {":", HR_TOKEN_COLON},
-                 {"=", HR_TOKEN_ASSIGN},      {"+", HR_TOKEN_PLUS},           {"-", HR_TOKEN_MINUS},
-                 {"*", HR_TOKEN_STAR},        {"/", HR_TOKEN_SLASH},          {"%", HR_TOKEN_PERCENT},
-                 {"^", HR_TOKEN_CARET},       {"<", HR_TOKEN_LESS},           {">", HR_TOKEN_GREATER},
-                 {"|", HR_TOKEN_BAR}};
+    } signs[] = {{"->", HR_TOKEN_ARROW},       {"+=", HR_TOKEN_ADD_ASSIGN},    {"//", HR_TOKEN_SLASH_SLASH},
+                 {"<=", HR_TOKEN_LESS_EQUAL},  {">=", HR_TOKEN_GREATER_EQUAL}, {"==", HR_TOKEN_EQUAL},
+                 {"<<", HR_TOKEN_SHIFT_LEFT},  {">>", HR_TOKEN_SHIFT_RIGHT},   {"!=", HR_TOKEN_NOT_EQUAL},
+                 {"(", HR_TOKEN_LEFT_ROUND},   {")", HR_TOKEN_RIGHT_ROUND},    {"[", HR_TOKEN_LEFT_SQUARE},
+                 {"]", HR_TOKEN_RIGHT_SQUARE}, {"{", HR_TOKEN_LEFT_BRACE},     {"}", HR_TOKEN_RIGHT_BRACE},
+                 {",", HR_TOKEN_COMMA},        {":", HR_TOKEN_COLON},          {"=", HR_TOKEN_ASSIGN},
+                 {"+", HR_TOKEN_PLUS},         {"-", HR_TOKEN_MINUS},          {"*", HR_TOKEN_STAR},
+                 {"/", HR_TOKEN_SLASH},        {"%", HR_TOKEN_PERCENT},        {"^", HR_TOKEN_CARET},
+                 {"<", HR_TOKEN_LESS},         {">", HR_TOKEN_GREATER},        {"|", HR_TOKEN_BAR},
+                 {"&", HR_TOKEN_AMPERSAND}};
     for (size_t i = 0; i < sizeof signs / sizeof *signs; i++) {
         size_t length = strlen(signs[i].text);
         if (strncmp(token.text, signs[i].text, length) != 0) continue;
-        if (signs[i].kind == HR_TOKEN_BAR && token.text[1] == '|') continue; /* a habit: || */
+        const bool bits = signs[i].kind == HR_TOKEN_BAR || signs[i].kind == HR_TOKEN_AMPERSAND;
+        if (bits && token.text[1] == *signs[i].text) continue; /* habits: || and && */
         token.kind = signs[i].kind;
         token.length = length;
         lexer->at = token.text + length;

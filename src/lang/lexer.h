@@ -63,6 +63,9 @@ typedef struct hr_symbols {
     X(GREATER_EQUAL, "'>='")                                                                                 \
     X(EQUAL, "'=='")                                                                                         \
     X(NOT_EQUAL, "'!='")                                                                                     \
+    X(SHIFT_LEFT, "'<<'")                                                                                    \
+    X(SHIFT_RIGHT, "'>>'")                                                                                   \
+    X(AMPERSAND, "'&'")                                                                                      \
     X(BAR, "'|'")                                                                                            \
     X(AND, "'and'")                                                                                          \
     X(OR, "'or'")                                                                                            \

@@ -42,8 +42,6 @@ static const char *habit_at(const hr_parser *p) {
     if (token->kind == HR_TOKEN_ASSIGN && p->square_or_round)
         return "arguments have no names; a reduction names its index in place of an axis, as in sum[n](x[m, "
                "n])";
-    if (token->kind == HR_TOKEN_GREATER && before == '>') return "write x // 2^k for x >> k";
-    if (token->kind == HR_TOKEN_LESS && before == '<') return "write x * 2^k for x << k";
     if (token->kind == HR_TOKEN_LEFT_SQUARE && before == ']')
         return "subscripts share one pair of brackets: x[m, n]";
     if (hr_parse_at_word(p, "if") || hr_parse_at_word(p, "else")) return "write where(condition, a, b)";
@@ -55,11 +53,6 @@ static const char *habit_at(const hr_parser *p) {
 /* A token of kind BAD has its message already. What a line lacks is shown at its end. */
 void hr_parse_unexpected(hr_parser *p, const char *wanted, const char *mend) {
     if (p->token.kind == HR_TOKEN_BAD) return;
-    if (p->token.kind == HR_TOKEN_BAR) {
-        hr_messages_add(p->messages, p->token.place,
-                        "'|' stands between dtypes only, as in where T: f32 | bf16; write or");
-        return;
-    }
     hr_shown shown = hr_text_shown(p->token.text, p->token.length);
     char found[sizeof shown.text + 32];
     const char *habit = habit_at(p);
@@ -138,7 +131,9 @@ typedef struct operator_row {
     int level;
 } operator_row;
 
-static const operator_row *binary_operator(hr_token_kind kind) {
+static const operator_row *binary_operator(const hr_parser *p) {
+    static const operator_row exclusive = {HR_TOKEN_NAME, HR_OP_BIT_XOR, HR_LEVEL_BIT_XOR};
+    const hr_token_kind kind = p->token.kind;
     static const operator_row rows[] = {
         {HR_TOKEN_OR, HR_OP_OR, HR_LEVEL_OR},
         {HR_TOKEN_AND, HR_OP_AND, HR_LEVEL_AND},
@@ -148,6 +143,10 @@ static const operator_row *binary_operator(hr_token_kind kind) {
         {HR_TOKEN_GREATER_EQUAL, HR_OP_GE, HR_LEVEL_COMPARE},
         {HR_TOKEN_EQUAL, HR_OP_EQ, HR_LEVEL_COMPARE},
         {HR_TOKEN_NOT_EQUAL, HR_OP_NE, HR_LEVEL_COMPARE},
+        {HR_TOKEN_BAR, HR_OP_BIT_OR, HR_LEVEL_BIT_OR},
+        {HR_TOKEN_AMPERSAND, HR_OP_BIT_AND, HR_LEVEL_BIT_AND},
+        {HR_TOKEN_SHIFT_LEFT, HR_OP_SHIFT_LEFT, HR_LEVEL_SHIFT},
+        {HR_TOKEN_SHIFT_RIGHT, HR_OP_SHIFT_RIGHT, HR_LEVEL_SHIFT},
         {HR_TOKEN_PLUS, HR_OP_ADD, HR_LEVEL_SUM},
         {HR_TOKEN_MINUS, HR_OP_SUB, HR_LEVEL_SUM},
         {HR_TOKEN_STAR, HR_OP_MUL, HR_LEVEL_PRODUCT},
@@ -157,7 +156,8 @@ static const operator_row *binary_operator(hr_token_kind kind) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (rows[i].token == kind) return &rows[i];
-    return NULL;
+    const bool goes_on = p->square_or_round || !p->token.line_start; /* xor is a name, too */
+    return goes_on && hr_parse_at_word(p, "xor") ? &exclusive : NULL;
 }
 
 static hr_syntax *operation(hr_parser *p, hr_op op, hr_place place, hr_syntax *left, hr_syntax *right) {
@@ -358,7 +358,7 @@ static bool is_comparison(const hr_syntax *syntax) {
 hr_syntax *hr_parse_expression(hr_parser *p, int level) {
     hr_syntax *left = negation(p, level);
     while (left) {
-        const operator_row *row = binary_operator(p->token.kind);
+        const operator_row *row = binary_operator(p);
         if (!row || row->level < level) break;
         hr_place place = p->token.place;
         if (row->level == HR_LEVEL_COMPARE && is_comparison(left)) {

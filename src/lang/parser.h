@@ -19,7 +19,18 @@ typedef struct hr_parser {
     bool full;           /* the arena's end was reported */
 } hr_parser;
 
-enum { HR_LEVEL_OR = 1, HR_LEVEL_AND, HR_LEVEL_NOT, HR_LEVEL_COMPARE, HR_LEVEL_SUM, HR_LEVEL_PRODUCT };
+enum {
+    HR_LEVEL_OR = 1,
+    HR_LEVEL_AND,
+    HR_LEVEL_NOT,
+    HR_LEVEL_COMPARE,
+    HR_LEVEL_BIT_OR,
+    HR_LEVEL_BIT_XOR,
+    HR_LEVEL_BIT_AND,
+    HR_LEVEL_SHIFT,
+    HR_LEVEL_SUM,
+    HR_LEVEL_PRODUCT
+};
 
 /* ---- tokens ---- */
 

@@ -48,6 +48,12 @@ static int64_t whole_power(int64_t base, int64_t exponent) {
     return (int64_t)product;
 }
 
+/* By less than 0 and by 64 or more nothing is left but the sign. */
+static int64_t shifted(int64_t a, int64_t by, bool left) {
+    if (by < 0 || by > 63) return left ? 0 : a >> 63;
+    return left ? (int64_t)((uint64_t)a << by) : a >> by;
+}
+
 static int64_t whole_of(hr_op op, int64_t a, int64_t b, int64_t c) {
     uint64_t x = (uint64_t)a, y = (uint64_t)b;
     switch (op) {
@@ -63,6 +69,15 @@ static int64_t whole_of(hr_op op, int64_t a, int64_t b, int64_t c) {
         return (int64_t)(x - (uint64_t)floor_quotient(a, b) * y) * (b != 0);
     case HR_OP_POW:
         return whole_power(a, b);
+    case HR_OP_BIT_AND:
+        return a & b;
+    case HR_OP_BIT_XOR:
+        return a ^ b;
+    case HR_OP_BIT_OR:
+        return a | b;
+    case HR_OP_SHIFT_LEFT:
+    case HR_OP_SHIFT_RIGHT:
+        return shifted(a, b, op == HR_OP_SHIFT_LEFT);
     case HR_OP_NEG:
         return (int64_t)(0 - x);
     case HR_OP_ABS:

@@ -82,6 +82,8 @@ static hr_status compute(hr_reference *reference, const hr_code *code, const hr_
         compared = hr_lanes_compare(op, n, out, args[0], args[1]);
     else
         hr_lanes_float(op, made->expr->type, n, out, args[0], args[1], args[2]);
+    for (int i = 0; i < n && op == HR_OP_SHIFT_LEFT && made->expr->type == HR_I32; ++i)
+        out->whole[i] = (int32_t)out->whole[i]; /* what leaves 32 bits is gone */
     if (!made->whole && (op == HR_OP_ADD || op == HR_OP_SUB)) watch_loss(reference, made, n, out, args[0]);
     hr_lanes_settle(out, uniform, made->whole);
     out->doubtful = compared;

@@ -177,6 +177,16 @@ static double apply(const hr_expr *e, double a, double b, double c) {
         return b == 0 && !is_float(e) ? 0 : floor(a / b);
     case HR_OP_MOD:
         return floor_rest(a, b);
+    case HR_OP_BIT_AND:
+        return (double)((int64_t)a & (int64_t)b);
+    case HR_OP_BIT_XOR:
+        return (double)((int64_t)a ^ (int64_t)b);
+    case HR_OP_BIT_OR:
+        return (double)((int64_t)a | (int64_t)b);
+    case HR_OP_SHIFT_LEFT:
+        return b < 0 || b > 31 ? 0 : a * exp2(b);
+    case HR_OP_SHIFT_RIGHT:
+        return floor(a / exp2(b < 0 || b > 31 ? 31 : b));
     case HR_OP_NEG:
         return -a;
     case HR_OP_POW:

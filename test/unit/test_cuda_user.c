@@ -114,6 +114,14 @@ static const struct user_case {
      "1 stage: scatter",
      "add_to(t_n",
      {{1023, 512}, {-1}}},
+    /* ---- bits ---- */
+    {"kernel bits(a: i32[N], b: i32[N], u: u8[N]) -> (x: i32[N], l: u8[N], r: i32[N], w: i64[N]) {\n"
+     "    x[n] = a[n] xor b[n] & 255 | 1 << (b[n] & 31)\n"
+     "    l[n] = u[n] >> 4\n    r[n] = a[n] >> b[n]\n    w[n] = i64(a[n]) << 20 | n }",
+     {1 << 22},
+     "2 stages: map, map",
+     NULL,
+     {{1033}, {1}, {0}, {-1}}},
     /* ---- ranges that end where data say ---- */
     {"kernel parts(x: f32[B, N], begin: i32[B], end: i32[B]) -> (t: f32[B], m: f32[B], p: f32[B, N]) {\n"
      "    t[b] = sum[n from begin[b] to end[b]](x[b, n])\n"

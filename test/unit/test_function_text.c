@@ -229,6 +229,9 @@ static void test_declarations(void **state) {
                "    z[j] = sum[k < M, l < 3](k * l + j)\n}\n");
     check_text("kernel scatter(at: i32[T], dy: bf16[T, C], table: inout f32[V, C])\n{\n"
                "    table[at[t], c] += dy[t, c]\n}\n");
+    check_text("kernel bits(a: i32[N], b: i64[N]) -> (x: i64[N], y: i32[N])\n{\n"
+               "    x[n] = (a[n] | 3) & b[n] << 2 xor b[n] >> (a[n] << 1 + n)\n"
+               "    y[n] = a[n] & 1 | a[n] xor (a[n] | 5)\n}\n");
     check_text("kernel places(at: i32[T], x: f32[T, C], table: inout f32[V, C])\n{\n"
                "    table[at[t], c] = x[t, c]\n}\n");
     check_text(

@@ -29,8 +29,9 @@ static void done(fixture *f) {
 
 static void test_kinds(void **state) {
     (void)state;
-    const char *text = "name 12 \"file\" ( ) [ ] { } , : -> = += + - * / // % ^ < <= > >= == != | and or not "
-                       "inf nan true false";
+    const char *text =
+        "name 12 \"file\" ( ) [ ] { } , : -> = += + - * / // % ^ < <= > >= == != << >> & | and or not "
+        "inf nan true false";
     fixture *f = lexer_of(text, strlen(text));
     for (int kind = HR_TOKEN_NAME; kind <= HR_TOKEN_FALSE; kind++)
         assert_int_equal(hr_lexer_next(&f->lexer).kind, kind);

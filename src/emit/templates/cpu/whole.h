@@ -119,6 +119,48 @@ static inline int64_t i64_powi(int64_t x, int n) {
     return i64_pow(x, n);
 }
 
+/* ---- bits; a shift by less than 0 or by the width leaves nothing but the sign ---- */
+
+static inline int32_t i32_bit_and(int32_t a, int32_t b) {
+    return a & b;
+}
+
+static inline int32_t i32_bit_xor(int32_t a, int32_t b) {
+    return a ^ b;
+}
+
+static inline int32_t i32_bit_or(int32_t a, int32_t b) {
+    return a | b;
+}
+
+static inline int32_t i32_shift_left(int32_t a, int32_t by) {
+    return by < 0 || by > 31 ? 0 : (int32_t)((uint32_t)a << by);
+}
+
+static inline int32_t i32_shift_right(int32_t a, int32_t by) {
+    return a >> (by < 0 || by > 31 ? 31 : by);
+}
+
+static inline int64_t i64_bit_and(int64_t a, int64_t b) {
+    return a & b;
+}
+
+static inline int64_t i64_bit_xor(int64_t a, int64_t b) {
+    return a ^ b;
+}
+
+static inline int64_t i64_bit_or(int64_t a, int64_t b) {
+    return a | b;
+}
+
+static inline int64_t i64_shift_left(int64_t a, int64_t by) {
+    return by < 0 || by > 63 ? 0 : (int64_t)((uint64_t)a << by);
+}
+
+static inline int64_t i64_shift_right(int64_t a, int64_t by) {
+    return a >> (by < 0 || by > 63 ? 63 : by);
+}
+
 /* ---- lanes ---- */
 
 static inline vi vi_relu(vi x) {
@@ -154,5 +196,29 @@ static inline vi vi_mod(vi a, vi b) {
 static inline vi vi_pow(vi a, vi b) {
     for (int lane = 0; lane < HR_LANES; lane++)
         a[lane] = i32_pow(a[lane], b[lane]);
+    return a;
+}
+
+static inline vi vi_bit_and(vi a, vi b) {
+    return a & b;
+}
+
+static inline vi vi_bit_xor(vi a, vi b) {
+    return a ^ b;
+}
+
+static inline vi vi_bit_or(vi a, vi b) {
+    return a | b;
+}
+
+static inline vi vi_shift_left(vi a, vi by) {
+    for (int lane = 0; lane < HR_LANES; lane++)
+        a[lane] = i32_shift_left(a[lane], by[lane]);
+    return a;
+}
+
+static inline vi vi_shift_right(vi a, vi by) {
+    for (int lane = 0; lane < HR_LANES; lane++)
+        a[lane] = i32_shift_right(a[lane], by[lane]);
     return a;
 }
