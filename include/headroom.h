@@ -515,7 +515,8 @@ typedef struct hr_model_options {
     int threads;           /* 0 = all */
 } hr_model_options;
 
-/* `path`: a GGUF file, a safetensors file, or a folder with config.json and those. The file stays mapped, and
+/* `path`: a GGUF file, or a folder with config.json and safetensors files, which bring no tokenizer: such a
+ * model is fed tokens. The file stays mapped, and
  * weights are used where they lie. HR_BAD_INPUT names what is broken in it, or what its family does not know.
  * `options` may be NULL. */
 HR_API hr_status hr_model_open(hr_device *device, const char *path, const hr_model_options *options,

@@ -1,48 +1,25 @@
-/* How files store weights: blocks of values, their bytes and the arrays that lie in them. What the fields
- * mean is said by the kernels of models/weights.hr. */
+/* How files store weights: blocks of values and their bytes. What the bytes mean is said by the kernels of
+ * models/weights.hr, which are given arrays over whole blocks: those have no gaps, so that kernels are fast
+ * on a file as it lies. */
 #include "model/weight_file.h"
 
 #include "base/dtype.h"
 
 #include <string.h>
 
-/* name, number in GGUF, values and bytes of a block; its fields: name, dtype, first byte, axes */
+/* name, number in GGUF, values and bytes of a block, the dtypes as which its bytes are given */
 static const hr_block_format formats[] = {
-    {"f32", 0, 1, 4, 1, {{"w", HR_F32, 0, 1, 1}}},
-    {"f16", 1, 1, 2, 1, {{"w", HR_F16, 0, 1, 1}}},
-    {"bf16", 30, 1, 2, 1, {{"w", HR_BF16, 0, 1, 1}}},
-    {"q4_0", 2, 32, 18, 2, {{"d", HR_F16, 0, 1, 1}, {"q", HR_U8, 2, 1, 16}}},
-    {"q4_1", 3, 32, 20, 3, {{"d", HR_F16, 0, 1, 1}, {"m", HR_F16, 2, 1, 1}, {"q", HR_U8, 4, 1, 16}}},
-    {"q5_0", 6, 32, 22, 3, {{"d", HR_F16, 0, 1, 1}, {"h", HR_U8, 2, 1, 4}, {"q", HR_U8, 6, 1, 16}}},
-    {"q5_1",
-     7,
-     32,
-     24,
-     4,
-     {{"d", HR_F16, 0, 1, 1}, {"m", HR_F16, 2, 1, 1}, {"h", HR_U8, 4, 1, 4}, {"q", HR_U8, 8, 1, 16}}},
-    {"q8_0", 8, 32, 34, 2, {{"d", HR_F16, 0, 1, 1}, {"q", HR_I8, 2, 1, 32}}},
-    {"q4_k",
-     12,
-     256,
-     144,
-     4,
-     {{"d", HR_F16, 0, 1, 1}, {"m", HR_F16, 2, 1, 1}, {"s", HR_U8, 4, 1, 12}, {"q", HR_U8, 16, 4, 32}}},
-    {"q5_k",
-     13,
-     256,
-     176,
-     5,
-     {{"d", HR_F16, 0, 1, 1},
-      {"m", HR_F16, 2, 1, 1},
-      {"s", HR_U8, 4, 1, 12},
-      {"h", HR_U8, 16, 1, 32},
-      {"q", HR_U8, 48, 4, 32}}},
-    {"q6_k",
-     14,
-     256,
-     210,
-     4,
-     {{"d", HR_F16, 208, 1, 1}, {"s", HR_I8, 192, 1, 16}, {"h", HR_U8, 128, 2, 32}, {"q", HR_U8, 0, 2, 64}}},
+    {"f32", 0, 1, 4, 1, {HR_F32}},
+    {"f16", 1, 1, 2, 1, {HR_F16}},
+    {"bf16", 30, 1, 2, 1, {HR_BF16}},
+    {"q4_0", 2, 32, 18, 2, {HR_F16, HR_U8}},
+    {"q4_1", 3, 32, 20, 2, {HR_F16, HR_U8}},
+    {"q5_0", 6, 32, 22, 2, {HR_F16, HR_U8}},
+    {"q5_1", 7, 32, 24, 2, {HR_F16, HR_U8}},
+    {"q8_0", 8, 32, 34, 2, {HR_F16, HR_I8}},
+    {"q4_k", 12, 256, 144, 2, {HR_F16, HR_U8}},
+    {"q5_k", 13, 256, 176, 2, {HR_F16, HR_U8}},
+    {"q6_k", 14, 256, 210, 3, {HR_F16, HR_I8, HR_U8}},
 };
 #define FORMATS ((int)(sizeof formats / sizeof *formats))
 
@@ -58,28 +35,17 @@ const hr_block_format *hr_block_format_named(const char *name) {
     return NULL;
 }
 
-static void axis_add(hr_weight_view *view, int64_t extent, int64_t stride) {
-    view->shape[view->rank] = extent;
-    view->strides[view->rank++] = stride;
-}
-
-void hr_weight_field(const hr_weight *weight, int field, hr_weight_view *out) {
-    const hr_block_field *of = &weight->format->fields[field];
-    int64_t step =
-        weight->format->bytes / (int64_t)hr_dtype_size(of->dtype); /* elements from block to block */
-    out->rank = 0;
-    for (int axis = 0; axis < weight->rank; axis++) {
-        int64_t stride = step;
-        for (int inner = axis + 1; inner < weight->rank; inner++)
-            stride *= weight->shape[inner] / (inner == weight->rank - 1 ? weight->format->values : 1);
-        bool blocks = axis == weight->rank - 1;
-        axis_add(out, weight->shape[axis] / (blocks ? weight->format->values : 1), stride);
-    }
-    if (of->outer > 1) axis_add(out, of->outer, of->inner);
-    if (of->inner > 1) axis_add(out, of->inner, 1);
-    out->array = (hr_array){sizeof out->array, (void *)(uintptr_t)(weight->data + of->offset),
-                            of->dtype,         out->rank,
-                            out->shape,        out->strides};
+void hr_weight_view_make(const hr_weight *weight, int view, hr_weight_view *out) {
+    const hr_block_format *format = weight->format;
+    int last = weight->rank - 1, elements = format->bytes / (int)hr_dtype_size(format->views[view]);
+    memcpy(out->shape, weight->shape, sizeof weight->shape);
+    out->shape[last] = weight->shape[last] / format->values;
+    if (elements > 1) out->shape[last + 1] = elements;
+    out->array = (hr_array){.size = sizeof out->array,
+                            .data = (void *)(uintptr_t)weight->data,
+                            .dtype = format->views[view],
+                            .rank = weight->rank + (elements > 1),
+                            .shape = out->shape};
 }
 
 hr_status hr_weight_place(const hr_weight_file *file, hr_weight *weight, const unsigned char *data,
@@ -100,7 +66,7 @@ hr_status hr_weight_place(const hr_weight_file *file, hr_weight *weight, const u
         return hr_fail(HR_BAD_INPUT,
                        "%s: tensor %s does not lie in the file's %zu bytes: it is cut short, or broken",
                        file->path, weight->name, length);
-    if (begin % hr_dtype_size(format->fields[0].dtype) != 0)
+    if (begin % hr_dtype_size(format->views[0]) != 0)
         return hr_fail(HR_BAD_INPUT, "%s: tensor %s begins at byte %llu, which its elements may not",
                        file->path, weight->name, (unsigned long long)begin);
     weight->data = data + begin;

@@ -139,6 +139,10 @@ hr_status hr_model_encode(const hr_model *model, const char *text, size_t length
     HR_TRY(hr_pointer_check(text, "text", __func__));
     HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     HR_TRY(hr_pointer_check(count, "count", __func__));
+    if (!model->tokenizer)
+        return hr_fail(HR_BAD_INPUT,
+                       "%s: holds no tokenizer that is read here: give it tokens, or take a GGUF file",
+                       model->file->path);
     hr_tokens tokens = {0};
     hr_status status = hr_tokenizer_encode(model->tokenizer, text, length, names, &tokens);
     if (status != HR_OK) {
@@ -151,12 +155,12 @@ hr_status hr_model_encode(const hr_model *model, const char *text, size_t length
 }
 
 int32_t hr_model_begin_token(const hr_model *model) {
-    return hr_handle_check(model, HR_HANDLE_MODEL, __func__) == HR_OK ? hr_tokenizer_begin(model->tokenizer)
-                                                                      : -1;
+    bool there = hr_handle_check(model, HR_HANDLE_MODEL, __func__) == HR_OK && model->tokenizer;
+    return there ? hr_tokenizer_begin(model->tokenizer) : -1;
 }
 
 bool hr_model_token_ends(const hr_model *model, int32_t token) {
-    return hr_handle_check(model, HR_HANDLE_MODEL, __func__) == HR_OK &&
+    return hr_handle_check(model, HR_HANDLE_MODEL, __func__) == HR_OK && model->tokenizer &&
            hr_tokenizer_ends(model->tokenizer, token);
 }
 
@@ -164,7 +168,7 @@ hr_status hr_model_token_text(const hr_model *model, int32_t token, const char *
     HR_TRY(hr_handle_check(model, HR_HANDLE_MODEL, __func__));
     HR_TRY(hr_pointer_check(text, "place for the text", __func__));
     HR_TRY(hr_pointer_check(length, "length", __func__));
-    hr_bytes bytes = hr_tokenizer_bytes(model->tokenizer, token);
+    hr_bytes bytes = model->tokenizer ? hr_tokenizer_bytes(model->tokenizer, token) : (hr_bytes){"", 0};
     *text = bytes.at;
     *length = bytes.length;
     return HR_OK;

@@ -64,12 +64,14 @@ static hr_status next_token(struct hr_model *model, const hr_generate_options *o
                             speaking *speaking, hr_generation *so_far, int32_t *token, bool *ended) {
     HR_TRY(hr_model_sample(model, logits, &options->sampling, model->past, token));
     *ended = true;
-    if (hr_tokenizer_ends(model->tokenizer, *token)) {
+    if (hr_model_token_ends(model, *token)) {
         so_far->end = HR_END_STOP;
         return HR_OK;
     }
     so_far->tokens++;
-    if (!say(speaking, hr_tokenizer_bytes(model->tokenizer, *token)))
+    hr_bytes bytes;
+    HR_TRY(hr_model_token_text(model, *token, &bytes.at, &bytes.length));
+    if (!say(speaking, bytes))
         so_far->end = HR_END_CANCELLED;
     else if (so_far->tokens == options->most)
         so_far->end = HR_END_MOST;

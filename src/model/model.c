@@ -285,7 +285,7 @@ static hr_status context_find(struct hr_model *model, int64_t wanted) {
     model->context = wanted > 0 ? wanted : taught;
     model->extents.items[found].value.fixed = model->context;
     model->vocabulary = model->extents.items[tokens].value.fixed;
-    if (hr_tokenizer_size(model->tokenizer) > model->vocabulary)
+    if (model->tokenizer && hr_tokenizer_size(model->tokenizer) > model->vocabulary)
         return hr_fail(HR_BAD_INPUT, "%s: its tokenizer has %d tokens, and its embedding %" PRId64,
                        model->file->path, hr_tokenizer_size(model->tokenizer), model->vocabulary);
     return HR_OK;
@@ -302,7 +302,7 @@ static hr_status model_read(struct hr_model *model, const char *path, const hr_m
     hr_status status = weights_find(model, used);
     free(used);
     HR_TRY(status);
-    HR_TRY(hr_tokenizer_create(model->file, &model->tokenizer));
+    if (model->file->kind == HR_WEIGHTS_GGUF) HR_TRY(hr_tokenizer_create(model->file, &model->tokenizer));
     HR_TRY(context_find(model, options->context));
     HR_TRY(memory_take(model));
     model->threads = options->threads;

@@ -2,8 +2,8 @@
  *
  * In: how many tokens there are, and how many of them give logits. Out: the calls. What a call names is given
  * to the kernel in the shape that its parameter declares: extents of the family's kernels are the model's by
- * name, those of models/weights.hr follow from what is given. A weight in blocks is given as the arrays of
- * its fields, to the kernel that bears the format's name: linear_q4_1. Where there is none, or many rows
+ * name, those of models/weights.hr follow from what is given. A weight in blocks is given as arrays over
+ * their bytes, to the kernel that bears the format's name: linear_q4_1. Where there is none, or many rows
  * share the work, the weight is written out as numbers first.
  */
 #include "model/model.h"
@@ -208,17 +208,14 @@ static hr_status operand_take(builder *builder, const hr_operand_text *text, ope
     return wrong(builder, text->name, "is no weight, cache, number or result of a call before");
 }
 
-static void field_operand(const hr_weight *weight, int field, operand *out) {
+static void view_operand(const hr_weight *weight, int number, operand *out) {
     hr_weight_view view;
-    hr_weight_field(weight, field, &view);
+    hr_weight_view_make(weight, number, &view);
     out->kind = EXACT;
     out->array = array_of(view.array.dtype, view.array.data);
-    out->array.rank = view.rank;
-    out->array.strided = true;
-    for (int axis = 0; axis < view.rank; axis++) {
+    out->array.rank = view.array.rank;
+    for (int axis = 0; axis < view.array.rank; axis++)
         out->array.shape[axis] = (hr_step_size){view.shape[axis], 0};
-        out->array.strides[axis] = view.strides[axis];
-    }
 }
 
 /* ---- shapes ---- */
@@ -403,15 +400,15 @@ static hr_status call_add(builder *builder, const hr_model_kernel *of, operand *
 static hr_status weight_write_out(builder *builder, const hr_weight *weight, operand *out) {
     static const hr_operand_text target = {.name = "numbers"};
     const hr_model_kernel *of;
-    operand given[1 + HR_BLOCK_FIELDS_MOST] = {{DENSE, array_of(HR_I32, builder->model->rows)}};
+    operand given[1 + HR_BLOCK_VIEWS_MOST] = {{DENSE, array_of(HR_I32, builder->model->rows)}};
     HR_TRY(kernel_of(builder->model, "rows", weight->format->name, &of));
     if (!of || weight->rank != 2)
         return wrong(builder, weight->name, "is stored in a way that no kernel reads");
     given[0].array.rank = 1;
     given[0].array.shape[0] = (hr_step_size){weight->shape[0], 0};
-    for (int i = 0; i < weight->format->field_count; i++)
-        field_operand(weight, i, &given[1 + i]);
-    HR_TRY(call_add(builder, of, given, 1 + weight->format->field_count, &target, 1));
+    for (int i = 0; i < weight->format->view_count; i++)
+        view_operand(weight, i, &given[1 + i]);
+    HR_TRY(call_add(builder, of, given, 1 + weight->format->view_count, &target, 1));
     *out = buffer_named(builder, target.name)->operand;
     out->kind = EXACT;
     out->array.rank = 2;
@@ -423,7 +420,7 @@ static hr_status weight_write_out(builder *builder, const hr_weight *weight, ope
 typedef struct call_operands {
     const hr_weight *weight; /* the one in blocks, NULL = there is none */
     int weight_at, count;
-    operand items[HR_OPERANDS_MOST + HR_BLOCK_FIELDS_MOST];
+    operand items[HR_OPERANDS_MOST + HR_BLOCK_VIEWS_MOST];
     int64_t elements; /* of the first one that is neither weight nor number */
 } call_operands;
 
@@ -434,7 +431,7 @@ static hr_status operands_take(builder *builder, call_operands *out) {
         const hr_weight *weight;
         HR_TRY(operand_take(builder, &statement->operands[i], &out->items[i], &weight));
         if (weight && weight->format->values == 1)
-            field_operand(weight, 0, &out->items[i]);
+            view_operand(weight, 0, &out->items[i]);
         else if (weight && out->weight)
             return wrong(builder, statement->operands[i].name,
                          "is a second weight in blocks, and a call takes one");
@@ -447,14 +444,14 @@ static hr_status operands_take(builder *builder, call_operands *out) {
     return HR_OK;
 }
 
-/* The blocks' fields in the place of the weight. */
-static void fields_insert(call_operands *operands) {
+/* The blocks as arrays in the place of the weight. */
+static void views_insert(call_operands *operands) {
     const hr_weight *weight = operands->weight;
-    int more = weight->format->field_count - 1, at = operands->weight_at;
+    int more = weight->format->view_count - 1, at = operands->weight_at;
     memmove(&operands->items[at + 1 + more], &operands->items[at + 1],
             (size_t)(operands->count - at - 1) * sizeof *operands->items);
     for (int i = 0; i <= more; i++)
-        field_operand(weight, i, &operands->items[at + i]);
+        view_operand(weight, i, &operands->items[at + i]);
     operands->count += more;
 }
 
@@ -473,7 +470,7 @@ static hr_status statement_call(builder *builder) {
     bool few =
         operands.weight && operands.elements <= FEW_ROWS * operands.weight->shape[operands.weight->rank - 1];
     if (operands.weight && special && (few || strcmp(statement->name, "rows") == 0)) {
-        fields_insert(&operands);
+        views_insert(&operands);
         plain = special;
     } else if (operands.weight)
         HR_TRY(weight_write_out(builder, operands.weight, &operands.items[operands.weight_at]));

@@ -14,21 +14,14 @@
 
 /* ---- how weights are stored ---- */
 
-typedef struct hr_block_field {
-    const char *name;
-    hr_dtype dtype;
-    int offset;       /* of its first element in the block, bytes */
-    int outer, inner; /* elements: 1 x 1, an axis of `inner`, or two axes */
-} hr_block_field;
-
-#define HR_BLOCK_FIELDS_MOST 5
+#define HR_BLOCK_VIEWS_MOST 3
 
 typedef struct hr_block_format {
     const char *name;
     int number; /* in GGUF */
     int values, bytes;
-    int field_count;
-    hr_block_field fields[HR_BLOCK_FIELDS_MOST];
+    int view_count;
+    hr_dtype views[HR_BLOCK_VIEWS_MOST]; /* as what a block's bytes are given to kernels */
 } hr_block_format;
 
 /* NULL where this number, or name, is none that is known. */
@@ -46,14 +39,14 @@ typedef struct hr_weight {
     size_t bytes;
 } hr_weight;
 
-/* An array over one field of a weight: the weight's axes, the last one counting blocks, then the field's. */
+/* An array over all bytes of a weight, as elements of one dtype: the weight's axes, the last one counting
+ * blocks, then the elements of a block, where there are several. */
 typedef struct hr_weight_view {
-    int rank;
-    int64_t shape[HR_WEIGHT_RANK_MOST + 2], strides[HR_WEIGHT_RANK_MOST + 2];
+    int64_t shape[HR_WEIGHT_RANK_MOST + 1];
     hr_array array; /* points into this struct */
 } hr_weight_view;
 
-void hr_weight_field(const hr_weight *weight, int field, hr_weight_view *out);
+void hr_weight_view_make(const hr_weight *weight, int view, hr_weight_view *out);
 
 /* ---- what a file says of the model ---- */
 

@@ -119,6 +119,13 @@ class Model:
         self.done(library.hr_model_encode(self.model, raw, ctypes.c_size_t(len(raw)), special, ctypes.byref(tokens), ctypes.byref(count)))
         return [tokens[i] for i in range(count.value)]
 
+    def text(self, tokens):
+        raw, part, length = b"", ctypes.c_void_p(), ctypes.c_size_t()
+        for token in tokens:
+            self.done(library.hr_model_token_text(self.model, token, ctypes.byref(part), ctypes.byref(length)))
+            raw += ctypes.string_at(part, length.value)
+        return raw.decode("utf-8", "replace")
+
     def close(self):
         library.hr_model_destroy(self.model)
         library.hr_device_destroy(self.device)
@@ -149,6 +156,53 @@ def test_logits(path, pairs, tensors):
     model.close()
 
 
+# ---- the same model as safetensors ----
+
+def halves_turn(weight, heads):
+    """Rows of q and k as safetensors order them: the halves of a head turn, not neighbours."""
+    return weight.reshape(heads, SIZE // 2, 2, WIDTH).swapaxes(1, 2).reshape(weight.shape)
+
+
+def write_safetensors(path, arrays):
+    head, data = {"__metadata__": {"format": "pt"}}, b""
+    for name, array in arrays.items():
+        raw = array.astype(np.float32).tobytes()
+        head[name] = dict(dtype="F32", shape=list(array.shape), data_offsets=[len(data), len(data) + len(raw)])
+        data += raw
+    text = json.dumps(head).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+def test_safetensors(pairs, tensors):
+    """In two shards; the sums are other ones, so the same bits cannot be asked for."""
+    family, folder = llama_forward.Llama(pairs, tensors), WORK / "shards"
+    folder.mkdir()
+    names = dict(attn_norm="input_layernorm", attn_q="self_attn.q_proj", attn_k="self_attn.k_proj", attn_v="self_attn.v_proj",
+                 attn_output="self_attn.o_proj", ffn_norm="post_attention_layernorm", ffn_gate="mlp.gate_proj",
+                 ffn_up="mlp.up_proj", ffn_down="mlp.down_proj")
+    layers = {}
+    for layer in range(LAYERS):
+        for ours, theirs in names.items():
+            weight = family.weight(f"blk.{layer}.{ours}.weight")
+            heads = dict(attn_q=HEADS, attn_k=SHARED).get(ours)
+            layers[f"model.layers.{layer}.{theirs}.weight"] = halves_turn(weight, heads) if heads else weight
+    others = {"model.embed_tokens.weight": family.weight("token_embd.weight"), "model.norm.weight": family.weight("output_norm.weight")}
+    write_safetensors(folder / "model-00001-of-00002.safetensors", layers)
+    write_safetensors(folder / "model-00002-of-00002.safetensors", others)
+    index = {name: f"model-0000{1 if name in layers else 2}-of-00002.safetensors" for name in (*layers, *others)}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(dict(weight_map=index)))
+    (folder / "config.json").write_text(json.dumps(dict(
+        architectures=["LlamaForCausalLM"], hidden_size=WIDTH, intermediate_size=INNER, num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS, num_key_value_heads=SHARED, head_dim=SIZE, rms_norm_eps=1e-5, rope_theta=10000.0,
+        max_position_embeddings=CONTEXT, rope_scaling=None)))
+    tokens = list(range(40, 60))
+    model = Model(folder, len(pairs["tokenizer.ggml.tokens"]))
+    compare(model.feed(tokens, 20), family.logits(tokens), 1e-4, "safetensors")
+    model.close()
+    check("no tokenizer" in run(folder, "x", code=2).stderr, "a text for a model without a tokenizer")
+
+
 def test_tokens(path, pairs):
     model = Model(path, len(pairs["tokenizer.ggml.tokens"]))
     name = pairs["tokenizer.ggml.tokens"].index
@@ -170,6 +224,22 @@ def test_tokenizers():
             got = [pairs["tokenizer.ggml.tokens"][token] for token in model.encode(text, 0)]
             check(got == [held["tokens"][token] for token in ids], f"{style}: {text!r}: {got}")
         model.close()
+
+
+def test_pieces():
+    """scores.json holds what SentencePiece made of the texts, of a vocabulary with scores and bytes."""
+    held = json.loads((SOURCE / "test/cases/tokenizer/scores.json").read_text())
+    count = len(held["tokens"])
+    embedding = gguf_files.random_blocks("f16", (count, WIDTH), 1, np.random.default_rng(1))
+    miniature(WORK / "pieces.gguf", tensors={"token_embd.weight": ("f16", (count, WIDTH), embedding)}, pairs={
+        "tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": held["tokens"], "tokenizer.ggml.scores": held["scores"],
+        "tokenizer.ggml.token_type": held["kinds"], "tokenizer.ggml.bos_token_id": 1, "tokenizer.ggml.eos_token_id": 2})
+    model = Model(WORK / "pieces.gguf", count)
+    for text, ids in zip(held["texts"], held["expected"]):
+        got = model.encode(text, 0)
+        check(got == ids, f"pieces: {text!r}: {got}, should be {ids}")
+        check(model.text(got) == " " + text, f"pieces: {text!r} comes back as {model.text(got)!r}")
+    model.close()
 
 
 # ---- the command ----
@@ -256,7 +326,9 @@ parts = miniature(path)
 test_logits(path, *parts)
 test_tokens(path, parts[0])
 test_tokenizers()
+test_pieces()
 test_command(path)
+test_safetensors(*parts)
 test_refused(path, *parts)
 if os.environ.get("HR_TEST_LONG"):
     if smollm():

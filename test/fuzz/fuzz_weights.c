@@ -18,10 +18,10 @@ static void check(const hr_weight_file *file, const uint8_t *data, size_t size) 
         demand(weight->data >= data && weight->bytes <= size &&
                weight->data - data <= (ptrdiff_t)(size - weight->bytes));
         demand(weight->rank >= 1 && weight->rank <= HR_WEIGHT_RANK_MOST);
-        for (int field = 0; field < weight->format->field_count; field++) {
+        for (int number = 0; number < weight->format->view_count; number++) {
             hr_weight_view view;
-            hr_weight_field(weight, field, &view);
-            demand(view.rank >= weight->rank);
+            hr_weight_view_make(weight, number, &view);
+            demand(view.array.rank >= weight->rank);
         }
     }
     for (int64_t i = 0; i < file->value_count; i++) {
