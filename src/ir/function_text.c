@@ -95,47 +95,35 @@ static bool is_negative(const hr_expr *number) {
 
 /* ---- operations ---- */
 
+/* 0: the operation is written as a whole. */
+static const unsigned char levels[HR_OP_COUNT] = {
+    [HR_OP_OR] = LEVEL_OR,
+    [HR_OP_AND] = LEVEL_AND,
+    [HR_OP_NOT] = LEVEL_NOT,
+    [HR_OP_LT] = LEVEL_COMPARE,
+    [HR_OP_LE] = LEVEL_COMPARE,
+    [HR_OP_GT] = LEVEL_COMPARE,
+    [HR_OP_GE] = LEVEL_COMPARE,
+    [HR_OP_EQ] = LEVEL_COMPARE,
+    [HR_OP_NE] = LEVEL_COMPARE,
+    [HR_OP_BIT_OR] = LEVEL_BIT_OR,
+    [HR_OP_BIT_XOR] = LEVEL_BIT_XOR,
+    [HR_OP_BIT_AND] = LEVEL_BIT_AND,
+    [HR_OP_SHIFT_LEFT] = LEVEL_SHIFT,
+    [HR_OP_SHIFT_RIGHT] = LEVEL_SHIFT,
+    [HR_OP_ADD] = LEVEL_SUM,
+    [HR_OP_SUB] = LEVEL_SUM,
+    [HR_OP_MUL] = LEVEL_PRODUCT,
+    [HR_OP_DIV] = LEVEL_PRODUCT,
+    [HR_OP_FLOORDIV] = LEVEL_PRODUCT,
+    [HR_OP_MOD] = LEVEL_PRODUCT,
+    [HR_OP_NEG] = LEVEL_SIGN,
+    [HR_OP_POW] = LEVEL_POWER,
+};
+
 static int level_of(const hr_expr *expr) {
-    switch (expr->op) {
-    case HR_OP_OR:
-        return LEVEL_OR;
-    case HR_OP_AND:
-        return LEVEL_AND;
-    case HR_OP_NOT:
-        return LEVEL_NOT;
-    case HR_OP_LT:
-    case HR_OP_LE:
-    case HR_OP_GT:
-    case HR_OP_GE:
-    case HR_OP_EQ:
-    case HR_OP_NE:
-        return LEVEL_COMPARE;
-    case HR_OP_BIT_OR:
-        return LEVEL_BIT_OR;
-    case HR_OP_BIT_XOR:
-        return LEVEL_BIT_XOR;
-    case HR_OP_BIT_AND:
-        return LEVEL_BIT_AND;
-    case HR_OP_SHIFT_LEFT:
-    case HR_OP_SHIFT_RIGHT:
-        return LEVEL_SHIFT;
-    case HR_OP_ADD:
-    case HR_OP_SUB:
-        return LEVEL_SUM;
-    case HR_OP_MUL:
-    case HR_OP_DIV:
-    case HR_OP_FLOORDIV:
-    case HR_OP_MOD:
-        return LEVEL_PRODUCT;
-    case HR_OP_NEG:
-        return LEVEL_SIGN;
-    case HR_OP_POW:
-        return LEVEL_POWER;
-    case HR_OP_NUMBER:
-        return is_negative(expr) ? LEVEL_SIGN : LEVEL_WHOLE;
-    default:
-        return LEVEL_WHOLE;
-    }
+    if (expr->op == HR_OP_NUMBER) return is_negative(expr) ? LEVEL_SIGN : LEVEL_WHOLE;
+    return levels[expr->op] ? levels[expr->op] : LEVEL_WHOLE;
 }
 
 /* A conversion that reading puts in where a type changes; a number of the text takes its type without. */

@@ -69,15 +69,6 @@ static int64_t whole_of(hr_op op, int64_t a, int64_t b, int64_t c) {
         return (int64_t)(x - (uint64_t)floor_quotient(a, b) * y) * (b != 0);
     case HR_OP_POW:
         return whole_power(a, b);
-    case HR_OP_BIT_AND:
-        return a & b;
-    case HR_OP_BIT_XOR:
-        return a ^ b;
-    case HR_OP_BIT_OR:
-        return a | b;
-    case HR_OP_SHIFT_LEFT:
-    case HR_OP_SHIFT_RIGHT:
-        return shifted(a, b, op == HR_OP_SHIFT_LEFT);
     case HR_OP_NEG:
         return (int64_t)(0 - x);
     case HR_OP_ABS:
@@ -93,6 +84,19 @@ static int64_t whole_of(hr_op op, int64_t a, int64_t b, int64_t c) {
         return a < c ? a : c;
     default:
         return a; /* FLOOR, CEIL, ROUND */
+    }
+}
+
+static int64_t bits_of(hr_op op, int64_t a, int64_t b) {
+    switch (op) {
+    case HR_OP_BIT_AND:
+        return a & b;
+    case HR_OP_BIT_XOR:
+        return a ^ b;
+    case HR_OP_BIT_OR:
+        return a | b;
+    default: /* SHIFT_LEFT, SHIFT_RIGHT */
+        return shifted(a, b, op == HR_OP_SHIFT_LEFT);
     }
 }
 
@@ -123,6 +127,11 @@ void hr_lanes_whole(hr_op op, int n, int64_t *out, const int64_t *a, const int64
     if (hr_op_is_comparison(op) || hr_op_is_logical(op)) {
         for (int i = 0; i < n; ++i)
             out[i] = holds(op, a[i], b ? b[i] : 0);
+        return;
+    }
+    if (hr_op_is_bitwise(op)) {
+        for (int i = 0; i < n; ++i)
+            out[i] = bits_of(op, a[i], b[i]);
         return;
     }
     for (int i = 0; i < n; ++i)

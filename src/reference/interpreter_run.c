@@ -55,35 +55,57 @@ static void watch_loss(hr_reference *reference, const hr_instruction *made, int 
     }
 }
 
-static hr_status compute(hr_reference *reference, const hr_code *code, const hr_instruction *made, int count,
-                         hr_lanes *out) {
-    hr_lanes *args[3] = {NULL, NULL, NULL};
-    bool uniform = true, whole_args = true, faulty = false, doubtful = false, compared = false;
+/* What leaves them is gone. */
+static void cut_to_32_bits(hr_lanes *out, int n) {
+    for (int i = 0; i < n; ++i)
+        out->whole[i] = (int32_t)out->whole[i];
+}
+
+/* Of what the arguments are. */
+typedef struct traits {
+    bool uniform, whole, faulty, doubtful;
+} traits;
+
+static traits traits_of(const hr_code *code, const hr_instruction *made, hr_lanes **args) {
+    traits of = {true, true, false, false};
     for (int i = 0; i < made->arg_count; ++i) {
         args[i] = &code->lanes[made->args[i]];
-        uniform &= args[i]->form == HR_FORM_UNIFORM;
-        whole_args &= code->instructions[made->args[i]].whole;
-        faulty |= args[i]->faulty;
-        doubtful |= args[i]->doubtful;
+        of.uniform &= args[i]->form == HR_FORM_UNIFORM;
+        of.whole &= code->instructions[made->args[i]].whole;
+        of.faulty |= args[i]->faulty;
+        of.doubtful |= args[i]->doubtful;
     }
-    int n = uniform ? 1 : count;
-    hr_op op = (hr_op)made->op;
-    if (made->whole && whole_args && !faulty && !doubtful && !uniform && affine(op, out, args[0], args[1]))
-        return HR_OK;
-    const int64_t *whole[3] = {NULL, NULL, NULL};
-    for (int i = 0; i < made->arg_count; ++i)
-        if (whole_args)
+    return of;
+}
+
+/* `whole`: where whole numbers are given back; NULL = they are none. */
+static void spread_out(hr_lanes **args, int count, int n, const int64_t **whole) {
+    for (int i = 0; i < count; ++i)
+        if (whole)
             whole[i] = hr_lanes_spread_whole(args[i], n);
         else
             hr_lanes_spread_value(args[i], n);
+}
+
+static hr_status compute(hr_reference *reference, const hr_code *code, const hr_instruction *made, int count,
+                         hr_lanes *out) {
+    hr_lanes *args[3] = {NULL, NULL, NULL};
+    const traits of = traits_of(code, made, args);
+    const bool uniform = of.uniform, whole_args = of.whole, faulty = of.faulty;
+    bool compared = false;
+    int n = uniform ? 1 : count;
+    hr_op op = (hr_op)made->op;
+    if (made->whole && whole_args && !faulty && !of.doubtful && !uniform && affine(op, out, args[0], args[1]))
+        return HR_OK;
+    const int64_t *whole[3] = {NULL, NULL, NULL};
+    spread_out(args, made->arg_count, n, whole_args ? whole : NULL);
     if (whole_args)
         hr_lanes_whole(op, n, out->whole, whole[0], whole[1], whole[2]);
     else if (hr_op_is_comparison(op))
         compared = hr_lanes_compare(op, n, out, args[0], args[1]);
     else
         hr_lanes_float(op, made->expr->type, n, out, args[0], args[1], args[2]);
-    for (int i = 0; i < n && op == HR_OP_SHIFT_LEFT && made->expr->type == HR_I32; ++i)
-        out->whole[i] = (int32_t)out->whole[i]; /* what leaves 32 bits is gone */
+    if (op == HR_OP_SHIFT_LEFT && made->expr->type == HR_I32) cut_to_32_bits(out, n);
     if (!made->whole && (op == HR_OP_ADD || op == HR_OP_SUB)) watch_loss(reference, made, n, out, args[0]);
     hr_lanes_settle(out, uniform, made->whole);
     out->doubtful = compared;
