@@ -61,6 +61,8 @@ static const char *why_of(words *s, const hr_stage *stage) {
                                "follows it element by element is its epilogue",
                                bf16_unit_name(s, stage));
     case HR_SHAPE_SCATTER:
+        if (s->function->statements[stage->steps[0].statement].store == HR_STORE_PLACE)
+            return "each element is written to a place that its subscripts choose";
         return hr_cpu_walk_of(stage)->order != HR_ORDER_LYING
                    ? "several elements may add into one place: each thread owns its share of the places "
                      "and goes through them in order"
