@@ -4,7 +4,11 @@
 #include <stdlib.h>
 
 static const char *kind_name(hr_handle_kind kind) {
-    static const char *const names[] = {"device", "kernel", "result", ".npy file", "recording", "diagnosis"};
+    static const char *const names[] = {
+#define HANDLE_NAME(name, word) word,
+        HR_HANDLES(HANDLE_NAME)
+#undef HANDLE_NAME
+    };
     return names[kind - HR_HANDLE_DEVICE];
 }
 

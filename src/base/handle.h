@@ -11,15 +11,21 @@
 
 #include <stddef.h>
 
+#define HR_HANDLES(X)                                                                                        \
+    X(DEVICE, "device")                                                                                      \
+    X(KERNEL, "kernel")                                                                                      \
+    X(RESULT, "result")                                                                                      \
+    X(NPY, ".npy file")                                                                                      \
+    X(RECORDING, "recording")                                                                                \
+    X(DIAGNOSIS, "diagnosis")                                                                                \
+    X(SEQUENCE, "sequence")                                                                                  \
+    X(MODEL, "model")
+
 typedef enum hr_handle_kind {
-    HR_HANDLE_DEVICE = 0x6465,
-    HR_HANDLE_KERNEL,
-    HR_HANDLE_RESULT,
-    HR_HANDLE_NPY,
-    HR_HANDLE_RECORDING,
-    HR_HANDLE_DIAGNOSIS,
-    HR_HANDLE_SEQUENCE,
-    HR_HANDLE_MODEL
+    HR_HANDLE_BEFORE = 0x6464, /* none: no count of anything */
+#define HANDLE_KIND(name, word) HR_HANDLE_##name,
+    HR_HANDLES(HANDLE_KIND)
+#undef HANDLE_KIND
 } hr_handle_kind;
 
 /* The first member of what a handle points to. */

@@ -151,6 +151,20 @@ static void try_tuning(const char *path, const input *input, uint64_t choice) {
     hr_tune_database_close(database);
 }
 
+static void try_weights(const char *path, const input *input, uint64_t choice) {
+    static hr_device *device;
+    hr_model *model = NULL;
+    int32_t *tokens = NULL;
+    size_t count = 0;
+    (void)choice;
+    if (!device && hr_device_open("cpu", &device) != HR_OK) return;
+    if (hr_model_open(device, path, NULL, &model) != HR_OK) return;
+    const size_t length = input->length < 512 ? input->length : 512;
+    if (hr_model_encode(model, input->data, length, HR_SPECIAL_AS_TOKENS, &tokens, &count) == HR_OK)
+        free(tokens);
+    hr_model_destroy(model);
+}
+
 static const target targets[] = {
     {"kernels", {"kernels/*.hr", "test/fuzz/corpus/*.hr"}, ".hr", try_kernel},
     {"npy", {"test/fuzz/corpus_npy/*"}, ".npy", try_npy},
@@ -159,6 +173,7 @@ static const target targets[] = {
      {"test/fuzz/corpus_trace/*", "test/recordings/*.gz", "test/recordings/counters/*.gz"},
      ".trace",
      try_trace},
+    {"weights", {"test/fuzz/corpus_weights/*"}, ".gguf", try_weights},
     {"tuning", {"test/fuzz/corpus_tuning/*"}, ".txt", try_tuning},
 };
 enum { TARGETS = sizeof targets / sizeof *targets };
