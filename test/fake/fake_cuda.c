@@ -57,7 +57,7 @@ static int called(const char *symbol) {
 /* ---- the driver ---- */
 
 /* What a process that lost its context cannot give back is no leak of ours: it stays in reach. */
-static void *kept[1 << 16];
+static void *volatile kept[1 << 16];
 static int kept_count;
 
 static void *keep(void *data) {

@@ -70,6 +70,10 @@ const hr_function *kernel_library_function(const kernel_library *library, const 
     return NULL;
 }
 
+int64_t kernel_groups(int64_t heads) {
+    return heads % 3 == 0 && heads ? 3 : heads % 2 == 0 && heads ? 2 : 1;
+}
+
 hr_status kernel_bind_dtypes(hr_kernel *kernel, hr_dtype dtype) {
     hr_status status = HR_OK;
     for (int i = 0; i < hr_kernel_dtype_count(kernel) && status == HR_OK; i++) {

@@ -17,6 +17,8 @@ hr_status kernel_library_open(kernel_library *out);
 void kernel_library_close(kernel_library *library);
 /* "softmax T=f32"; NULL: there is none of that title. */
 const hr_function *kernel_library_function(const kernel_library *library, const char *title);
+/* How many heads of keys `heads` of queries may share in whole groups: a divisor of them. */
+int64_t kernel_groups(int64_t heads);
 /* Every dtype variable of the kernel stands for `dtype`, or for f16 where its constraint forbids that. */
 hr_status kernel_bind_dtypes(hr_kernel *kernel, hr_dtype dtype);
 

@@ -68,8 +68,13 @@ static hr_cuda_compiler compiler;
 /* ---- sources ---- */
 
 static hr_status extents_of(const hr_function *function, const struct compile_case *one, int64_t *extents) {
-    for (int e = 0; e < function->extent_count; e++)
+    int64_t heads = 0;
+    for (int e = 0; e < function->extent_count; e++) {
         extents[e] = one->extents[0] ? one->extents[e < 4 ? e : 3] : HR_EXTENT_UNKNOWN;
+        if (strcmp(function->extents[e], "H") == 0) heads = extents[e];
+    }
+    for (int e = 0; e < function->extent_count; e++)
+        if (strcmp(function->extents[e], "G") == 0 && heads > 0) extents[e] = kernel_groups(heads);
     return hr_extent_default(function, extents);
 }
 

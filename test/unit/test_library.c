@@ -44,11 +44,14 @@ static int kernel_names(const char *text, char names[][64]) {
 
 static void bind_sizes(hr_kernel *kernel, const int64_t *size) {
     int count = hr_kernel_extent_count(kernel);
+    int64_t heads = 0;
     for (int e = 0; e < count; e++) {
         const char *name;
         int64_t value;
         hr_kernel_extent(kernel, e, &name, &value); /* its value is not known yet, its name is */
-        assert_int_equal(hr_kernel_bind_extent(kernel, name, size[e < 4 ? e : 3]), HR_OK);
+        value = strcmp(name, "G") == 0 && heads ? kernel_groups(heads) : size[e < 4 ? e : 3];
+        if (strcmp(name, "H") == 0) heads = value;
+        assert_int_equal(hr_kernel_bind_extent(kernel, name, value), HR_OK);
     }
     for (int i = 0; i < hr_kernel_argument_count(kernel); i++) {
         hr_argument argument;

@@ -210,7 +210,7 @@ static void check_drawn(const char *name, const char *body, const char *counter,
     if (beside != (strstr(source, "random_group_round(drawn") != NULL))
         fail_msg("%s: %lld", text, (long long)length);
     const bool turns = dtype == HR_BF16 && wide;
-    if (turns != (strstr(source, "if (turned)") != NULL)) fail_msg("%s: %lld", text, (long long)length);
+    if (turns != (strstr(source, "if (even_odd) {") != NULL)) fail_msg("%s: %lld", text, (long long)length);
     hr_kernel_destroy(kernel);
     free(memory);
 }
