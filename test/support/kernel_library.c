@@ -74,6 +74,30 @@ int64_t kernel_groups(int64_t heads) {
     return heads % 3 == 0 && heads ? 3 : heads % 2 == 0 && heads ? 2 : 1;
 }
 
+bool kernel_leaves_keys_out(const char *title) {
+    return strncmp(title, "attention", 9) == 0 && !strstr(title, "backward");
+}
+
+hr_status kernel_bind_sizes(hr_kernel *kernel, const int64_t sizes[4]) {
+    int64_t heads = 0;
+    hr_status status = HR_OK;
+    for (int e = 0; e < hr_kernel_extent_count(kernel) && status == HR_OK; e++) {
+        const char *name = hr_kernel_extent_name(kernel, e);
+        int64_t value = sizes[e < 4 ? e : 3];
+        if (strcmp(name, "G") == 0 && heads) value = kernel_groups(heads);
+        if (strcmp(name, "H") == 0) heads = value;
+        status = hr_kernel_bind_extent(kernel, name, value);
+    }
+    for (int i = 0; i < hr_kernel_argument_count(kernel) && status == HR_OK; i++) {
+        hr_argument argument;
+        status = hr_kernel_argument(kernel, i, &argument);
+        if (status == HR_OK && argument.rank == 0 && argument.role == HR_ARGUMENT_INPUT &&
+            !argument.has_default)
+            status = hr_kernel_bind_scalar(kernel, argument.name, 0.5);
+    }
+    return status;
+}
+
 hr_status kernel_bind_dtypes(hr_kernel *kernel, hr_dtype dtype) {
     hr_status status = HR_OK;
     for (int i = 0; i < hr_kernel_dtype_count(kernel) && status == HR_OK; i++) {

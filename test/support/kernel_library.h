@@ -19,6 +19,13 @@ void kernel_library_close(kernel_library *library);
 const hr_function *kernel_library_function(const kernel_library *library, const char *title);
 /* How many heads of keys `heads` of queries may share in whole groups: a divisor of them. */
 int64_t kernel_groups(int64_t heads);
+/* What is not finite behind its mask changes nothing in its results, though 0 times it is NaN in its text:
+ * whether the values of keys that are left out are read is nobody's business. test_cuda_attention and
+ * test_cuda_decode hold that. */
+bool kernel_leaves_keys_out(const char *title);
+/* The kernel's extents in turn, the fourth for all further ones, and heads in whole groups; scalars that have
+ * no default are 0.5. */
+hr_status kernel_bind_sizes(hr_kernel *kernel, const int64_t sizes[4]);
 /* Every dtype variable of the kernel stands for `dtype`, or for f16 where its constraint forbids that. */
 hr_status kernel_bind_dtypes(hr_kernel *kernel, hr_dtype dtype);
 

@@ -42,25 +42,6 @@ static int kernel_names(const char *text, char names[][64]) {
     return count;
 }
 
-static void bind_sizes(hr_kernel *kernel, const int64_t *size) {
-    int count = hr_kernel_extent_count(kernel);
-    int64_t heads = 0;
-    for (int e = 0; e < count; e++) {
-        const char *name;
-        int64_t value;
-        hr_kernel_extent(kernel, e, &name, &value); /* its value is not known yet, its name is */
-        value = strcmp(name, "G") == 0 && heads ? kernel_groups(heads) : size[e < 4 ? e : 3];
-        if (strcmp(name, "H") == 0) heads = value;
-        assert_int_equal(hr_kernel_bind_extent(kernel, name, value), HR_OK);
-    }
-    for (int i = 0; i < hr_kernel_argument_count(kernel); i++) {
-        hr_argument argument;
-        assert_int_equal(hr_kernel_argument(kernel, i, &argument), HR_OK);
-        if (argument.rank == 0 && argument.role == HR_ARGUMENT_INPUT && !argument.has_default)
-            assert_int_equal(hr_kernel_bind_scalar(kernel, argument.name, 0.5), HR_OK);
-    }
-}
-
 static void check_case(const char *path, const char *text, size_t length, const char *name, hr_dtype dtype,
                        const int64_t *size, bool unfused) {
     hr_kernel *kernel;
@@ -69,7 +50,7 @@ static void check_case(const char *path, const char *text, size_t length, const 
     hr_status status = hr_kernel_load(device, path, text, length, name, &kernel);
     if (status == HR_OK) status = kernel_bind_dtypes(kernel, dtype);
     if (status != HR_OK) fail_msg("%s", hr_last_error());
-    bind_sizes(kernel, size);
+    assert_int_equal(kernel_bind_sizes(kernel, size), HR_OK);
     status = hr_kernel_fill(kernel, 7);
     if (status == HR_OK) status = hr_kernel_prepare(kernel, &options);
     if (status == HR_OK) status = hr_kernel_check(kernel, 600, &check);
