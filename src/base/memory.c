@@ -5,21 +5,21 @@
 
 static _Thread_local long wants;
 
-static void *noted(void *data, size_t size) {
-    if (!data && size) wants++;
+static void *noted(void *data, bool wanted) {
+    if (!data && wanted) wants++;
     return data;
 }
 
 void *hr_memory_take(size_t size) {
-    return noted(malloc(size), size);
+    return noted(malloc(size), size > 0);
 }
 
 void *hr_memory_zeros(size_t count, size_t size) {
-    return noted(calloc(count, size), count * size);
+    return noted(calloc(count, size), count && size);
 }
 
 void *hr_memory_resize(void *data, size_t size) {
-    return noted(realloc(data, size), size);
+    return noted(realloc(data, size), size > 0);
 }
 
 void hr_memory_note_want(void) {
