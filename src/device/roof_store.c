@@ -98,6 +98,12 @@ static bool fields_read(const json_t *object, void *base, const field *list, siz
     return true;
 }
 
+bool hr_roof_threads_read(const json_t *object, const char *name, int *out) {
+    const json_int_t threads = json_integer_value(json_object_get(object, name));
+    *out = (int)threads;
+    return threads >= 0 && threads <= INT_MAX;
+}
+
 static json_t *roof_to_json(const char *key, const hr_roof *roof) {
     json_t *object = json_object(), *caches = json_array(), *special = json_object();
     json_object_set_new(object, "format", json_integer(FORMAT));
@@ -124,16 +130,18 @@ static json_t *roof_to_json(const char *key, const hr_roof *roof) {
 
 static bool roof_from_json(const json_t *object, const char *key, hr_roof *out) {
     hr_roof roof = {0};
+    int copy_threads;
     const char *stored = json_string_value(json_object_get(object, "key"));
     const json_t *caches = json_object_get(object, "cache"), *special = json_object_get(object, "special");
     if (json_integer_value(json_object_get(object, "format")) != FORMAT || !stored ||
         strcmp(stored, key) != 0)
         return false;
-    roof.threads = (int)json_integer_value(json_object_get(object, "threads"));
-    if (roof.threads <= 0 || !fields_read(object, &roof, fields, COUNT(fields))) return false;
+    if (!hr_roof_threads_read(object, "threads", &roof.threads) ||
+        !hr_roof_threads_read(object, "copy_threads", &copy_threads) || roof.threads == 0 ||
+        !fields_read(object, &roof, fields, COUNT(fields)))
+        return false;
     const char *way = json_string_value(json_object_get(object, "copy_way"));
-    hr_roof_name_copy(&roof, way ? way : "",
-                      (int)json_integer_value(json_object_get(object, "copy_threads")));
+    hr_roof_name_copy(&roof, way ? way : "", copy_threads);
     roof.special_beside = json_is_true(json_object_get(object, "special_beside"));
     roof.traffic_mixed = json_is_true(json_object_get(object, "traffic_mixed"));
     roof.busy = json_number_value(json_object_get(object, "busy"));

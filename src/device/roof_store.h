@@ -4,6 +4,8 @@
 
 #include "device/device.h"
 
+#include <jansson.h>
+
 /* HR_NOT_AVAILABLE where this device's roof was not stored by this version, or cannot be read as one. */
 hr_status hr_roof_store_read(const struct hr_device *device, hr_roof *out);
 hr_status hr_roof_store_write(const struct hr_device *device, const hr_roof *roof);
@@ -23,6 +25,10 @@ typedef struct hr_roof_seen {
  * cache. No rate is raised by another's. False: all is as it was, also where another process measures the
  * roof right now. */
 bool hr_roof_store_raise(const struct hr_device *device, const hr_roof_seen *seen, hr_roof *roof);
+
+/* A number of threads in a roof's JSON, 0 where it has none of this name; false where it is none that a
+ * machine has. */
+bool hr_roof_threads_read(const json_t *object, const char *name, int *out);
 
 /* Two processes that measure at once would measure each other. Waits until no other does, asking `progress`
  * meanwhile; `out` is given back with hr_roof_store_unlock. */

@@ -4,6 +4,7 @@
  * field is given its own number first, and the row that shows the number is the field's place in the file.
  */
 #include "base/handle.h"
+#include "device/roof_store.h"
 #include "report/report.h"
 
 #include <jansson.h>
@@ -29,6 +30,7 @@ static void number_fields(hr_roof *roof) {
     roof->special_beside = false;
 }
 
+/* `object`: the file's key "roof". False where it holds no rate, or a number that no machine has. */
 static bool take_rows(const json_t *object, hr_roof *out) {
     hr_roof numbers;
     hr_roof_row rows[HR_ROOF_ROWS_MAX];
@@ -44,8 +46,7 @@ static bool take_rows(const json_t *object, hr_roof *out) {
         some = true;
     }
     out->launch = json_number_value(json_object_get(object, "launch"));
-    out->threads = (int)json_integer_value(json_object_get(object, "threads"));
-    return some;
+    return some && out->launch >= 0 && hr_roof_threads_read(object, "threads", &out->threads);
 }
 
 hr_status hr_roof_load(const char *path, hr_roof *out, char *device, size_t size) {
@@ -61,7 +62,7 @@ hr_status hr_roof_load(const char *path, hr_roof *out, char *device, size_t size
     const char *name = json_string_value(json_object_get(json_object_get(file, "device"), "name"));
     if (good) {
         *out = roof;
-        snprintf(device, size, "%s", name ? name : "a device without a name");
+        if (device) snprintf(device, size, "%s", name ? name : "a device without a name");
     }
     json_decref(file);
     return good ? HR_OK
