@@ -3,10 +3,6 @@
 
 #include <string.h>
 
-static bool is_capital(const hr_symbol *symbol) {
-    return symbol->name[0] >= 'A' && symbol->name[0] <= 'Z';
-}
-
 /* ---- names ---- */
 
 void *hr_call_room(hr_expansion *e, size_t size) {
@@ -109,7 +105,7 @@ static hr_syntax *copy_named(hr_expansion *e, const hr_syntax *from) {
     if (!new) return NULL;
     new->items = NULL;
     new->symbol = b && b->symbol ? b->symbol : from->symbol;
-    if (!b && !is_capital(from->symbol) && from->kind == HR_SYNTAX_NAME)
+    if (!b && !hr_symbol_is_capital(from->symbol) && from->kind == HR_SYNTAX_NAME)
         new->symbol = index_name(e, from->symbol);
     if (!new->symbol) return NULL;
     if (b && b->fixed_count) {
@@ -126,7 +122,7 @@ hr_syntax *hr_call_copy_tree(hr_expansion *e, const hr_syntax *from) {
     if (!new) return NULL;
     new->items = NULL;
     const hr_call_binding *b = from->kind == HR_SYNTAX_CALL ? hr_call_binding_of(e, from->symbol) : NULL;
-    if (b && b->symbol && is_capital(from->symbol)) new->symbol = b->symbol; /* T(x) */
+    if (b && b->symbol && hr_symbol_is_capital(from->symbol)) new->symbol = b->symbol; /* T(x) */
     if (!copy_items(e, new, from->items)) return NULL;
     if (from->body && !(new->body = hr_call_copy_tree(e, from->body))) return NULL;
     return new;

@@ -17,10 +17,6 @@ static hr_shown shown(const hr_symbol *symbol) {
     return hr_text_shown(symbol->name, symbol->length);
 }
 
-static bool is_capital(const hr_symbol *symbol) {
-    return symbol->name[0] >= 'A' && symbol->name[0] <= 'Z';
-}
-
 const hr_syntax *hr_statement_call(const hr_statement_syntax *statement) {
     const hr_syntax *right = statement->right, *left = statement->left;
     if (!right || right->kind != HR_SYNTAX_CALL || right->in_brackets || !right->symbol->kernel) return NULL;
@@ -136,7 +132,7 @@ static bool bind_named(hr_expansion *e, const hr_syntax *argument) {
                         shown(argument->symbol).text);
         return false;
     }
-    if (!parameter && is_capital(argument->symbol)) return bind_extent_argument(e, argument);
+    if (!parameter && hr_symbol_is_capital(argument->symbol)) return bind_extent_argument(e, argument);
     if (parameter) return bind_argument(e, parameter, argument->items);
     hr_nearest nearest = hr_nearest_to(e->checker->messages, argument->symbol->name);
     for (const hr_parameter_syntax *p = e->callee->parameters; p; p = p->next)
@@ -258,7 +254,7 @@ static bool has_shape(const hr_call_binding *b) {
 
 /* N, or N beside numbers: what it is where `pattern` is `extent`. */
 static bool solve(hr_expansion *e, const hr_syntax *pattern, const hr_expr *extent) {
-    if (pattern->kind == HR_SYNTAX_NAME && is_capital(pattern->symbol)) {
+    if (pattern->kind == HR_SYNTAX_NAME && hr_symbol_is_capital(pattern->symbol)) {
         if (hr_call_binding_of(e, pattern->symbol)) return true;
         hr_syntax *tree = hr_call_extent_tree(e, extent);
         hr_call_binding *new = tree ? hr_call_bind(e, pattern->symbol) : NULL;
@@ -304,7 +300,7 @@ static bool solve_extents(hr_expansion *e) {
 }
 
 static const hr_syntax *unbound_extent(const hr_expansion *e, const hr_syntax *syntax) {
-    if (syntax->kind == HR_SYNTAX_NAME && is_capital(syntax->symbol) &&
+    if (syntax->kind == HR_SYNTAX_NAME && hr_symbol_is_capital(syntax->symbol) &&
         !hr_call_binding_of(e, syntax->symbol))
         return syntax;
     for (const hr_syntax *item = syntax->items; item; item = item->next) {

@@ -7,10 +7,6 @@
 
 #define EXTENT_DEPTH_MAX 64
 
-static bool is_capital(const hr_symbol *symbol) {
-    return symbol->name[0] >= 'A' && symbol->name[0] <= 'Z';
-}
-
 static int extent_of(hr_checker *checker, hr_symbol *symbol) {
     hr_check_bind(checker, symbol);
     if (symbol->extent >= 0) return symbol->extent;
@@ -29,7 +25,7 @@ static int extent_of(hr_checker *checker, hr_symbol *symbol) {
 }
 
 static hr_expr *named_extent(hr_checker *checker, const hr_syntax *syntax) {
-    if (!is_capital(syntax->symbol)) {
+    if (!hr_symbol_is_capital(syntax->symbol)) {
         hr_shown shown = hr_text_shown(syntax->symbol->name, syntax->symbol->length);
         char capital = shown.text[0] >= 'a' && shown.text[0] <= 'z' ? (char)(shown.text[0] - 32) : 'N';
         hr_messages_add(

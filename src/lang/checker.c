@@ -15,10 +15,6 @@ static hr_shown shown(const hr_symbol *symbol) {
     return hr_text_shown(symbol->name, symbol->length);
 }
 
-static bool is_capital(const hr_symbol *symbol) {
-    return symbol->name[0] >= 'A' && symbol->name[0] <= 'Z';
-}
-
 /* ---- tensors ---- */
 
 static bool grow_tensors(hr_checker *checker, hr_place place) {
@@ -160,7 +156,8 @@ static void open_indices_within(hr_checker *checker, left_side *left, const hr_s
                                 const around *outer) {
     if (syntax->kind == HR_SYNTAX_NAME) {
         const hr_symbol *symbol = hr_check_bind(checker, syntax->symbol);
-        if (symbol->index < 0 && symbol->tensor < 0 && !is_capital(symbol) && !is_bound(outer, symbol))
+        if (symbol->index < 0 && symbol->tensor < 0 && !hr_symbol_is_capital(symbol) &&
+            !is_bound(outer, symbol))
             open_domain_index(checker, left, syntax);
         return;
     }
@@ -180,7 +177,7 @@ static void open_subscript(hr_checker *checker, left_side *left, const hr_syntax
         open_indices_within(checker, left, name, NULL);
         return;
     }
-    if (name->kind != HR_SYNTAX_NAME || is_capital(name->symbol)) {
+    if (name->kind != HR_SYNTAX_NAME || hr_symbol_is_capital(name->symbol)) {
         hr_messages_add(checker->messages, syntax->place,
                         "the left side of = takes one plain index an axis, as in y[m, n]; to write single "
                         "places make it an "
@@ -217,7 +214,7 @@ static hr_expr *left_subscript(hr_checker *checker, const hr_syntax *syntax) {
 /* A subscript of = that names a place: no index that runs along the axis. */
 static bool names_place(hr_checker *checker, const hr_syntax *first, const hr_syntax *syntax) {
     const hr_syntax *name = is_range(syntax) ? syntax->items : syntax;
-    if (name->kind != HR_SYNTAX_NAME || is_capital(name->symbol)) return true;
+    if (name->kind != HR_SYNTAX_NAME || hr_symbol_is_capital(name->symbol)) return true;
     for (const hr_syntax *other = first; other != syntax; other = other->next)
         if ((is_range(other) ? other->items : other)->symbol == name->symbol) return true;
     return hr_check_bind(checker, name->symbol)->tensor >= 0;

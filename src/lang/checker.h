@@ -20,6 +20,11 @@ typedef struct hr_checked_expr {
     int depth;
 } hr_checked_expr;
 
+/* Extents and dtype variables are named with a capital first, all else is not. */
+static inline bool hr_symbol_is_capital(const hr_symbol *symbol) {
+    return symbol->name[0] >= 'A' && symbol->name[0] <= 'Z';
+}
+
 typedef struct hr_index_state {
     hr_symbol *symbol;
     bool live;
