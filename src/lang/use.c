@@ -85,11 +85,14 @@ static bool is_read(const hr_reading *r, const char *path) {
     return read;
 }
 
-/* Parses what was read, as file `path`. */
-static bool take_in(hr_reading *r, const char *path, const char *text, size_t length) {
+/* Parses what was read, as file `path`; `place`: where it is named. */
+static void take_in(hr_reading *r, hr_place place, const char *path, const char *text, size_t length) {
     hr_origin *origin = &r->program->origin;
     hr_arena **arena = &r->arenas[r->arena_count];
-    if (hr_arena_create(((size_t)4 << 20) + 128 * length, arena) != HR_OK) return false;
+    if (hr_arena_create(((size_t)4 << 20) + 128 * length, arena) != HR_OK) {
+        hr_messages_add(r->messages, place, "out of memory while reading %.200s", path);
+        return;
+    }
     r->arena_count++;
     hr_source *source = &origin->sources[origin->source_count++];
     *source = (hr_source){.path = hr_arena_copy(r->program->arena, path, strlen(path)),
@@ -101,7 +104,6 @@ static bool take_in(hr_reading *r, const char *path, const char *text, size_t le
     r->file->first_line = source->first_line;
     r->file->used = true;
     hr_syntax_parse(text, length, *arena, r->symbols, r->messages, r->file);
-    return true;
 }
 
 /* Takes the file in; false where there is none at `path`. */
@@ -114,7 +116,8 @@ static bool read_file(hr_reading *r, const hr_use_syntax *use, const char *path)
         hr_messages_add(r->messages, use->place, "%.200s holds a byte 0, so it is no text", path);
         return true;
     }
-    return take_in(r, path, text, length);
+    take_in(r, use->place, path, text, length);
+    return true;
 }
 
 static void use_file(hr_reading *r, const hr_use_syntax *use) {
@@ -145,6 +148,7 @@ void hr_use_files(hr_reading *r) {
         for (const hr_use_syntax *use = r->file->uses; use; use = use->next) /* the list grows behind it */
             use_file(r, use);
         r->file->standard = true;
-        take_in(r, "the language", hr_standard_defs, strlen(hr_standard_defs));
+        take_in(r, (hr_place){.line = 1, .column = 1}, "the language", hr_standard_defs,
+                strlen(hr_standard_defs));
     }
 }
