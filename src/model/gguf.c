@@ -22,11 +22,6 @@ typedef struct gguf_reader {
     size_t length, at;
 } gguf_reader;
 
-static const unsigned char type_sizes[HR_FILE_TYPES] = {
-    [HR_FILE_U8] = 1,  [HR_FILE_I8] = 1,  [HR_FILE_U16] = 2, [HR_FILE_I16] = 2,
-    [HR_FILE_U32] = 4, [HR_FILE_I32] = 4, [HR_FILE_F32] = 4, [HR_FILE_BOOL] = 1,
-    [HR_FILE_U64] = 8, [HR_FILE_I64] = 8, [HR_FILE_F64] = 8};
-
 /* ---- bytes ---- */
 
 static hr_status cut_short(const gguf_reader *reader, const char *what) {
@@ -76,7 +71,8 @@ static hr_status take_array(gguf_reader *reader, hr_file_value *value) {
         return hr_fail(HR_BAD_INPUT, "%s: %s is an array of type %" PRIu32 ", which is not known",
                        reader->file->path, value->key, element);
     value->element = (hr_file_type)element;
-    size_t size = element == HR_FILE_STRING ? STRING_LEAST : type_sizes[element], start = reader->at;
+    size_t size = element == HR_FILE_STRING ? STRING_LEAST : hr_file_type_size(value->element),
+           start = reader->at;
     if (value->count > left(reader) / size) return cut_short(reader, "the elements of an array");
     if (element != HR_FILE_STRING)
         reader->at += (size_t)value->count * size;
@@ -99,9 +95,10 @@ static hr_status take_pair(gguf_reader *reader, hr_file_value *value) {
     value->type = (hr_file_type)type;
     if (type == HR_FILE_STRING) return take_string(reader, &value->bytes, "a string");
     if (type == HR_FILE_ARRAY) return take_array(reader, value);
-    if (left(reader) < type_sizes[type]) return cut_short(reader, "a value");
-    value->bytes = (hr_bytes){(const char *)reader->data + reader->at, type_sizes[type]};
-    reader->at += type_sizes[type];
+    size_t size = hr_file_type_size(value->type);
+    if (left(reader) < size) return cut_short(reader, "a value");
+    value->bytes = (hr_bytes){(const char *)reader->data + reader->at, size};
+    reader->at += size;
     return HR_OK;
 }
 

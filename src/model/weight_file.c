@@ -1,6 +1,7 @@
 #include "model/weight_file.h"
 
 #include "base/dtype.h"
+#include "base/memory.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -24,8 +25,11 @@ const hr_file_value *hr_file_value_find(const hr_weight_file *file, const char *
     return NULL;
 }
 
-static int type_size(hr_file_type type) {
-    static const char sizes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
+size_t hr_file_type_size(hr_file_type type) {
+    static const unsigned char sizes[HR_FILE_TYPES] = {
+        [HR_FILE_U8] = 1,  [HR_FILE_I8] = 1,  [HR_FILE_U16] = 2, [HR_FILE_I16] = 2,
+        [HR_FILE_U32] = 4, [HR_FILE_I32] = 4, [HR_FILE_F32] = 4, [HR_FILE_BOOL] = 1,
+        [HR_FILE_U64] = 8, [HR_FILE_I64] = 8, [HR_FILE_F64] = 8};
     return sizes[type];
 }
 
@@ -42,7 +46,7 @@ static double number_load(hr_file_type type, const char *at) {
         float f32;
         double f64;
     } of;
-    memcpy(&of, at, (size_t)type_size(type));
+    memcpy(&of, at, hr_file_type_size(type));
     switch (type) {
     case HR_FILE_U8:
     case HR_FILE_BOOL:
@@ -69,7 +73,7 @@ static double number_load(hr_file_type type, const char *at) {
 }
 
 double hr_file_element(const hr_file_value *value, uint64_t i) {
-    return number_load(value->element, value->bytes.at + i * (uint64_t)type_size(value->element));
+    return number_load(value->element, value->bytes.at + i * hr_file_type_size(value->element));
 }
 
 hr_bytes hr_file_next_string(const char **at) {
@@ -131,7 +135,7 @@ static bool is_there(const char *path) {
 
 /* Maps one more file; its bytes in *out. */
 static hr_status shard_map(hr_weight_file *file, const char *path, hr_mapping **out) {
-    hr_mapping *grown = realloc(file->mappings, (size_t)(file->mapping_count + 1) * sizeof *grown);
+    hr_mapping *grown = hr_memory_resize(file->mappings, (size_t)(file->mapping_count + 1) * sizeof *grown);
     if (!grown) return hr_fail(HR_OUT_OF_MEMORY, "%s: no memory for its table of files", path);
     file->mappings = grown;
     HR_TRY(hr_mapping_open(path, &grown[file->mapping_count]));
@@ -212,7 +216,7 @@ static hr_status path_open(hr_weight_file *file, const char *path) {
 }
 
 hr_status hr_weight_file_open(const char *path, hr_weight_file **out) {
-    hr_weight_file *file = calloc(1, sizeof *file);
+    hr_weight_file *file = hr_memory_zeros(1, sizeof *file);
     if (!file) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while opening %s", path);
     hr_status status = hr_arena_create(ARENA_SIZE, &file->arena);
     if (status == HR_OK) {

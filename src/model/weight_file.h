@@ -67,6 +67,9 @@ typedef enum hr_file_type {
     HR_FILE_TYPES
 } hr_file_type;
 
+/* Bytes of a value; 0 for a STRING or an ARRAY, which say how long they are. */
+size_t hr_file_type_size(hr_file_type type);
+
 /* Bytes in the mapped file, not terminated. */
 typedef struct hr_bytes {
     const char *at;
