@@ -99,6 +99,20 @@ static hr_status turns_check(const hr_chat_turn *turns, int count) {
     return HR_OK;
 }
 
+/* Where the model knows no system turn, its text goes before that of the user's turn behind it. */
+static hr_status systems_check(const struct hr_model *model, const chat_form *form, const hr_chat_turn *turns,
+                               int count) {
+    for (int i = 0; i < count && !form->has_system; i++)
+        if (strcmp(turns[i].role, "system") == 0 &&
+            (i + 1 == count || strcmp(turns[i + 1].role, "user") != 0))
+            return hr_fail(
+                HR_BAD_INPUT,
+                "%s: its chat template has no system turns: turn %d goes with that of a user, which "
+                "must follow it",
+                model->file->path, i);
+    return HR_OK;
+}
+
 hr_status hr_model_chat(const hr_model *model, const hr_chat_turn *turns, int count, char **out) {
     HR_TRY(hr_handle_check(model, HR_HANDLE_MODEL, __func__));
     HR_TRY(hr_pointer_check(turns, "turns", __func__));
@@ -107,6 +121,7 @@ hr_status hr_model_chat(const hr_model *model, const hr_chat_turn *turns, int co
     hr_bytes template = {"", 0};
     HR_TRY(turns_check(turns, count));
     HR_TRY(form_find(model, &template, &form));
+    HR_TRY(systems_check(model, form, turns, count));
     hr_text text = {0};
     const char *waiting = NULL; /* a system text that goes before the user's */
     bool first_is_system = count > 0 && strcmp(turns[0].role, "system") == 0;
