@@ -315,9 +315,8 @@ static bool result_describe(const call *call, int i, const int64_t *extents, PyO
     if (status == HR_OK) status = hr_kernel_argument(call->kernel->asker, i, &argument);
     if (status != HR_OK) return binding_fail(call->binding, status), false;
     *shape = shape_tuple(argument.rank, sizes);
-    *dtype = PyTuple_GetItem(call->adapter->dtypes, (Py_ssize_t)argument.dtype);
+    *dtype = Py_XNewRef(PyTuple_GetItem(call->adapter->dtypes, (Py_ssize_t)argument.dtype));
     if (!*shape || !*dtype) return false;
-    Py_INCREF(*dtype);
     if (*dtype != Py_None) return true;
     PyErr_Format(
         call->binding->dtype_error,
