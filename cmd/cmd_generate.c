@@ -64,6 +64,10 @@ static void show(const char *text, size_t length) {
     bool guarded = isatty(STDOUT_FILENO);
     for (size_t i = 0; i < length; i++) {
         unsigned char c = (unsigned char)text[i];
+        if (guarded && c == 0xc2 && i + 1 < length && (unsigned char)text[i + 1] < 0xa0) {
+            i++; /* U+0080 to U+009F: control characters in UTF-8 */
+            continue;
+        }
         if (!guarded || (c >= 32 && c != 127) || c == '\n' || c == '\t') putchar(c);
     }
     fflush(stdout);
