@@ -6,17 +6,19 @@
 #include "model/model.h"
 
 #include "base/dtype.h"
+#include "base/memory.h"
 #include "model/family_text.h"
 #include "run/kernel.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ARENA_SIZE  ((size_t)256 << 20) /* of address space */
-#define LAYERS_MOST 4096
 #define EXTENT_MOST ((int64_t)1 << 40)
-#define EXTRA_NAMES 8 /* T, A, P, an index */
+#define LETTERS     52                       /* that name an extent which a weight's shape says */
+#define STEP_NAMES  (3 + HR_STATEMENTS_MOST) /* T, A, P, an index a loop */
 #define TEXT_MOST   ((size_t)4 << 20)
 
 static hr_status wrong(const struct hr_model *model, int line, const char *name, const char *what) {
@@ -113,9 +115,8 @@ static bool number_choose(const struct hr_model *model, const hr_choices *choice
 
 static hr_status numbers_find(struct hr_model *model) {
     const hr_model_text *text = &model->text;
-    model->extents.items =
-        hr_arena_alloc(model->arena, (size_t)(text->number_count + HR_RULES_MOST + EXTRA_NAMES) *
-                                         sizeof *model->extents.items);
+    model->extents.items = hr_arena_alloc(model->arena, (size_t)(text->number_count + LETTERS + STEP_NAMES) *
+                                                            sizeof *model->extents.items);
     for (int i = 0; i < text->number_count; i++) {
         const hr_number_rule *rule = &text->numbers[i];
         double value;
@@ -166,7 +167,11 @@ static hr_status weight_shape_check(struct hr_model *model, const hr_tensor_rule
                        weight->name, weight->rank, rule->name, model->text.path, rule->line, rule->rank);
     for (int axis = 0; axis < rule->rank; axis++) {
         hr_step_size wanted;
-        bool letter = strlen(rule->axes[axis]) == 1 && hr_extents_find(&model->extents, rule->axes[axis]) < 0;
+        bool letter = isalpha((unsigned char)*rule->axes[axis]) && !rule->axes[axis][1] &&
+                      hr_extents_find(&model->extents, rule->axes[axis]) < 0;
+        if (letter && weight->shape[axis] < 1)
+            return hr_fail(HR_BAD_INPUT, "%s: tensor %s has no elements along axis %d (%s:%d)",
+                           model->file->path, weight->name, axis, model->text.path, rule->line);
         if (letter)
             model->extents.items[model->extents.count++] =
                 (hr_named_extent){rule->axes[axis], {weight->shape[axis], 0}, true};
@@ -184,7 +189,7 @@ static hr_status weight_shape_check(struct hr_model *model, const hr_tensor_rule
 static hr_status layers_count(const struct hr_model *model, const hr_tensor_rule *rule, int64_t *out) {
     hr_step_size layers = {1, 0};
     if (rule->layers) HR_TRY(hr_extents_evaluate(&model->extents, rule->layers, &layers));
-    if (layers.fixed < 1 || layers.fixed > LAYERS_MOST || layers.scaled)
+    if (layers.fixed < 1 || layers.fixed > HR_MODEL_LAYERS_MOST || layers.scaled)
         return wrong(model, rule->line, rule->name, "has more layers than a model");
     *out = layers.fixed;
     return HR_OK;
@@ -256,7 +261,7 @@ static hr_status rows_take(struct hr_model *model) {
 
 static hr_status memory_take(struct hr_model *model) {
     void *memory = NULL;
-    model->fed = calloc((size_t)model->context, sizeof *model->fed);
+    model->fed = hr_memory_zeros((size_t)model->context, sizeof *model->fed);
     if (!model->fed)
         return hr_fail(HR_OUT_OF_MEMORY, "no memory for a context of %" PRId64 " tokens", model->context);
     HR_TRY(caches_take(model));
@@ -291,13 +296,25 @@ static hr_status context_find(struct hr_model *model, int64_t wanted) {
     return HR_OK;
 }
 
+/* Cut to whole characters; what would drive a terminal becomes a space. */
+static void name_read(struct hr_model *model) {
+    hr_bytes name = {"", 0};
+    if (model->file->kind != HR_WEIGHTS_GGUF || !hr_file_string(model->file, "general.name", &name)) return;
+    size_t length = name.length < sizeof model->name ? name.length : sizeof model->name - 1;
+    while (length > 0 && length < name.length && ((unsigned char)name.at[length] & 0xc0) == 0x80)
+        length--;
+    for (size_t i = 0; i < length; i++)
+        model->name[i] = iscntrl((unsigned char)name.at[i]) ? ' ' : name.at[i];
+}
+
 static hr_status model_read(struct hr_model *model, const char *path, const hr_model_options *options) {
     HR_TRY(hr_arena_create(ARENA_SIZE, &model->arena));
     HR_TRY(hr_weight_file_open(path, &model->file));
+    name_read(model);
     HR_TRY(options->text_path ? family_load(model, options->text_path) : family_find(model));
     HR_TRY(refused_check(model));
     HR_TRY(numbers_find(model));
-    bool *used = calloc((size_t)model->file->weight_count + 1, sizeof *used);
+    bool *used = hr_memory_zeros((size_t)model->file->weight_count + 1, sizeof *used);
     if (!used) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a model");
     hr_status status = weights_find(model, used);
     free(used);
@@ -321,7 +338,7 @@ hr_status hr_model_open(hr_device *device, const char *path, const hr_model_opti
         return hr_fail(HR_BAD_INPUT, "the options of a model do not say their size");
     if (!hr_device_memory_is_host(device))
         return hr_fail(HR_NOT_AVAILABLE, "models run on a CPU; give the device cpu");
-    struct hr_model *model = calloc(1, sizeof *model);
+    struct hr_model *model = hr_memory_zeros(1, sizeof *model);
     if (!model) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a model");
     model->handle.kind = HR_HANDLE_MODEL;
     model->device = device;

@@ -13,6 +13,7 @@
 
 #define HR_MODEL_KERNELS_MOST 64
 #define HR_MODEL_STEPS_MOST   8
+#define HR_MODEL_LAYERS_MOST  4096
 #define HR_MODEL_CHUNK        512 /* tokens of a step, at most */
 
 /* One kernel of the family's text, or of models/weights.hr. */

@@ -4,9 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BRACKETS_MOST 64
+
 typedef struct evaluation {
     const hr_extents *extents;
     const char *text, *at;
+    int depth; /* of brackets */
 } evaluation;
 
 int hr_extents_find(const hr_extents *extents, const char *name) {
@@ -15,8 +18,31 @@ int hr_extents_find(const hr_extents *extents, const char *name) {
     return -1;
 }
 
-hr_step_size hr_step_product(hr_step_size a, hr_step_size b) {
-    return (hr_step_size){a.fixed * b.fixed, a.fixed * b.scaled + a.scaled * b.fixed};
+static hr_status no_size(void) {
+    return hr_fail(HR_BAD_INPUT, "a size is larger than any memory");
+}
+
+hr_status hr_step_sum(hr_step_size a, hr_step_size b, hr_step_size *out) {
+    bool beyond = __builtin_add_overflow(a.fixed, b.fixed, &out->fixed);
+    beyond |= __builtin_add_overflow(a.scaled, b.scaled, &out->scaled);
+    return beyond ? no_size() : HR_OK;
+}
+
+hr_status hr_step_product(hr_step_size a, hr_step_size b, hr_step_size *out) {
+    const hr_step_size growing = a.scaled ? a : b;
+    const int64_t factor = a.scaled ? b.fixed : a.fixed;
+    if (a.scaled && b.scaled)
+        return hr_fail(HR_BAD_INPUT, "a size is a product of two that grow from step to step");
+    bool beyond = __builtin_mul_overflow(growing.fixed, factor, &out->fixed);
+    beyond |= __builtin_mul_overflow(growing.scaled, factor, &out->scaled);
+    return beyond ? no_size() : HR_OK;
+}
+
+int64_t hr_step_value(hr_step_size size, int64_t step) {
+    int64_t value;
+    bool beyond = __builtin_mul_overflow(size.scaled, step, &value);
+    beyond |= __builtin_add_overflow(value, size.fixed, &value);
+    return beyond || value < 0 ? -1 : value;
 }
 
 bool hr_step_equal(hr_step_size a, hr_step_size b) {
@@ -55,7 +81,9 @@ static hr_status term(evaluation *e, hr_step_size *out) {
     char first = peek(e);
     if (first == '(') {
         e->at++;
+        if (++e->depth > BRACKETS_MOST) return no_expression(e);
         HR_TRY(sum(e, out));
+        e->depth--;
         if (peek(e) != ')') return no_expression(e);
         e->at++;
         return HR_OK;
@@ -74,9 +102,8 @@ static hr_status product(evaluation *e, hr_step_size *out) {
         if (sign == '/' && e->at[1] != '/') return no_expression(e);
         e->at += sign == '/' ? 2 : 1;
         HR_TRY(term(e, &right));
-        if (sign == '*' && out->scaled && right.scaled) return no_expression(e);
         if (sign == '*')
-            *out = hr_step_product(*out, right);
+            HR_TRY(hr_step_product(*out, right, out));
         else if (out->scaled || right.scaled || right.fixed <= 0)
             return no_expression(e);
         else
@@ -89,17 +116,16 @@ static hr_status sum(evaluation *e, hr_step_size *out) {
     hr_step_size right;
     HR_TRY(product(e, out));
     for (char sign = peek(e); sign == '+' || sign == '-'; sign = peek(e)) {
-        int factor = sign == '+' ? 1 : -1;
         e->at++;
         HR_TRY(product(e, &right));
-        out->fixed += factor * right.fixed;
-        out->scaled += factor * right.scaled;
+        if (sign == '-') HR_TRY(hr_step_product(right, (hr_step_size){-1, 0}, &right));
+        HR_TRY(hr_step_sum(*out, right, out));
     }
     return HR_OK;
 }
 
 hr_status hr_extents_evaluate(const hr_extents *extents, const char *text, hr_step_size *out) {
-    evaluation e = {extents, text, text};
+    evaluation e = {extents, text, text, 0};
     hr_step_size value;
     HR_TRY(sum(&e, &value));
     if (peek(&e)) return no_expression(&e);

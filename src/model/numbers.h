@@ -23,7 +23,11 @@ typedef struct hr_extents {
 int hr_extents_find(const hr_extents *extents, const char *name);
 /* HR_BAD_INPUT says which name is not known, or what is no expression. */
 hr_status hr_extents_evaluate(const hr_extents *extents, const char *text, hr_step_size *out);
-hr_step_size hr_step_product(hr_step_size a, hr_step_size b);
+/* HR_BAD_INPUT where 64 bits do not hold it, or it would grow with the step's square. */
+hr_status hr_step_sum(hr_step_size a, hr_step_size b, hr_step_size *out);
+hr_status hr_step_product(hr_step_size a, hr_step_size b, hr_step_size *out);
+/* The size at this step, which is not negative; -1 where it is no size. */
+int64_t hr_step_value(hr_step_size size, int64_t step);
 bool hr_step_equal(hr_step_size a, hr_step_size b);
 
 #endif

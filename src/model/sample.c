@@ -5,6 +5,8 @@
  */
 #include "model/model.h"
 
+#include "base/memory.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -110,7 +112,7 @@ hr_status hr_model_sample(hr_model *model, const float *logits, const hr_samplin
         *out = likeliest(logits, model->vocabulary);
         return HR_OK;
     }
-    float *values = malloc((size_t)model->vocabulary * sizeof *values);
+    float *values = hr_memory_take((size_t)model->vocabulary * sizeof *values);
     if (!values) return hr_fail(HR_OUT_OF_MEMORY, "no memory to sample");
     for (int64_t v = 0; v < model->vocabulary; v++)
         values[v] = isnan(logits[v]) ? -INFINITY : logits[v];

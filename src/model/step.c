@@ -9,6 +9,7 @@
 #include "model/model.h"
 
 #include "base/dtype.h"
+#include "base/memory.h"
 #include "model/family_text.h"
 
 #include <stdlib.h>
@@ -23,7 +24,8 @@
 typedef enum operand_kind {
     EXACT, /* as it lies */
     DENSE, /* its elements, in any shape */
-    BEGIN  /* the same, or only the first of them */
+    BEGIN, /* the same, or only the first of them */
+    NEW    /* a result that has no memory yet: any shape */
 } operand_kind;
 
 typedef struct operand {
@@ -40,6 +42,7 @@ typedef struct named_buffer {
 typedef struct builder {
     struct hr_model *model;
     hr_sequence *sequence;
+    int64_t answers, past_most; /* past_most: tokens before the step's, at most */
     const hr_model_statement *statement;
     named_buffer names[NAMES_MOST];
     int name_count;
@@ -50,18 +53,34 @@ static hr_status wrong(const builder *builder, const char *name, const char *wha
                    what);
 }
 
-static hr_status evaluate(const builder *builder, const char *text, hr_step_size *out) {
-    hr_status status = hr_extents_evaluate(&builder->model->extents, text, out);
+/* The status, saying where in the text. */
+static hr_status located(const builder *builder, hr_status status) {
     return status == HR_OK
                ? HR_OK
                : hr_fail_context(status, "%s:%d", builder->model->text.path, builder->statement->line);
 }
 
-static hr_step_size elements_from(const hr_sequence_array *array, int axis) {
-    hr_step_size product = {1, 0};
+static hr_status evaluate(const builder *builder, const char *text, hr_step_size *out) {
+    return located(builder, hr_extents_evaluate(&builder->model->extents, text, out));
+}
+
+/* The elements along this axis and those behind it. */
+static hr_status elements_from(const builder *builder, const hr_sequence_array *array, int axis,
+                               hr_step_size *out) {
+    *out = (hr_step_size){1, 0};
     for (; axis < array->rank; axis++)
-        product = hr_step_product(product, array->shape[axis]);
-    return product;
+        HR_TRY(located(builder, hr_step_product(*out, array->shape[axis], out)));
+    return HR_OK;
+}
+
+/* Whether `size` is one and at most `most` at every step: both grow evenly, so the ends tell. */
+static bool is_at_most(const builder *builder, hr_step_size size, hr_step_size most) {
+    const int64_t ends[] = {0, builder->past_most};
+    for (int i = 0; i < 2; i++) {
+        const int64_t value = hr_step_value(size, ends[i]);
+        if (value < 0 || value > hr_step_value(most, ends[i])) return false;
+    }
+    return true;
 }
 
 static hr_sequence_array array_of(hr_dtype dtype, void *data) {
@@ -125,13 +144,17 @@ static hr_status subscripts_apply(const builder *builder, const hr_operand_text 
                                   operand *of) {
     for (int i = first; i < text->subscript_count; i++) {
         hr_sequence_array *array = &of->array;
-        hr_step_size at;
+        hr_step_size at, end, skipped;
+        bool from = text->from && i == text->subscript_count - 1;
         if (array->rank == 0) return wrong(builder, text->name, "has fewer axes than subscripts");
         HR_TRY(evaluate(builder, text->subscripts[i], &at));
-        hr_step_size skipped = hr_step_product(at, elements_from(array, 1));
-        array->offset.fixed += skipped.fixed;
-        array->offset.scaled += skipped.scaled;
-        if (text->from && i == text->subscript_count - 1) {
+        HR_TRY(located(builder, hr_step_sum(at, (hr_step_size){!from, 0}, &end)));
+        if (!is_at_most(builder, at, end) || !is_at_most(builder, end, array->shape[0]))
+            return wrong(builder, text->name, "is shorter than the place that is named");
+        HR_TRY(elements_from(builder, array, 1, &skipped));
+        HR_TRY(located(builder, hr_step_product(at, skipped, &skipped)));
+        HR_TRY(located(builder, hr_step_sum(array->offset, skipped, &array->offset)));
+        if (from) {
             array->shape[0].fixed -= at.fixed;
             array->shape[0].scaled -= at.scaled;
             continue;
@@ -240,6 +263,24 @@ static hr_status solving_begin(const builder *builder, const hr_model_kernel *of
     return HR_OK;
 }
 
+/* *a OP b. */
+static hr_status step_apply(const builder *builder, const hr_shape_step *step, hr_step_size *a,
+                            hr_step_size b) {
+    switch (step->op) {
+    case HR_SHAPE_SUB:
+        HR_TRY(located(builder, hr_step_product(b, (hr_step_size){-1, 0}, &b)));
+        return located(builder, hr_step_sum(*a, b, a));
+    case HR_SHAPE_MUL:
+        return located(builder, hr_step_product(*a, b, a));
+    case HR_SHAPE_FLOORDIV:
+        if (a->scaled || b.scaled) return wrong(builder, builder->statement->name, "divides what grows");
+        a->fixed = b.fixed > 0 ? a->fixed / b.fixed : 0;
+        return HR_OK;
+    default:
+        return located(builder, hr_step_sum(*a, b, a));
+    }
+}
+
 /* An axis' size where its extents are known; where it is a single one that is not, that one's number. */
 static hr_status axis_size(const solving *solving, int argument, int axis, bool *known, hr_step_size *size,
                            int *unknown) {
@@ -260,20 +301,10 @@ static hr_status axis_size(const solving *solving, int argument, int axis, bool 
             *known &= solving->extents[steps[i].value].known;
             if (count == 1) *unknown = (int)steps[i].value;
             continue;
-        case HR_SHAPE_ADD:
-            *a = (hr_step_size){a->fixed + b.fixed, a->scaled + b.scaled};
-            break;
-        case HR_SHAPE_SUB:
-            *a = (hr_step_size){a->fixed - b.fixed, a->scaled - b.scaled};
-            break;
-        case HR_SHAPE_MUL:
-            *a = hr_step_product(*a, b);
-            break;
-        case HR_SHAPE_FLOORDIV:
-            a->fixed = b.fixed ? a->fixed / b.fixed : 0;
-            break;
+        default:
+            HR_TRY(step_apply(solving->builder, &steps[i], a, b));
+            top--;
         }
-        top--;
     }
     *size = stack[0];
     return HR_OK;
@@ -282,13 +313,13 @@ static hr_status axis_size(const solving *solving, int argument, int axis, bool 
 /* What an operand says of the kernel's extents: axis by axis, or by its elements where one extent is missing.
  */
 static hr_status operand_solve(solving *solving, int argument, int rank, const operand *given) {
-    hr_step_size others = {1, 0}, size;
+    hr_step_size others = {1, 0}, size, all;
     int missing = -1, missing_count = 0, unknown;
     bool known;
     for (int axis = 0; axis < rank; axis++) {
         HR_TRY(axis_size(solving, argument, axis, &known, &size, &unknown));
         if (known)
-            others = hr_step_product(others, size);
+            HR_TRY(located(solving->builder, hr_step_product(others, size, &others)));
         else if (unknown >= 0 && given->kind == EXACT && axis < given->array.rank) {
             solving->extents[unknown].value = given->array.shape[axis];
             solving->extents[unknown].known = true;
@@ -297,7 +328,7 @@ static hr_status operand_solve(solving *solving, int argument, int rank, const o
             missing = unknown;
         }
     }
-    hr_step_size all = elements_from(&given->array, 0);
+    HR_TRY(elements_from(solving->builder, &given->array, 0, &all));
     if (missing_count != 1 || missing < 0 || given->kind != DENSE || others.scaled || all.scaled ||
         others.fixed <= 0)
         return HR_OK;
@@ -310,18 +341,22 @@ static hr_status operand_solve(solving *solving, int argument, int rank, const o
 static hr_status operand_shape(const solving *solving, int argument, const hr_argument *declared,
                                operand *given) {
     hr_sequence_array *array = &given->array;
-    hr_step_size shape[HR_SEQUENCE_RANK], all = {1, 0}, has = elements_from(array, 0);
+    hr_step_size shape[HR_SEQUENCE_RANK], all = {1, 0}, has;
     int unknown;
     bool known, same = array->rank == declared->rank;
     if (declared->rank > HR_SEQUENCE_RANK)
         return wrong(solving->builder, declared->name, "has too many axes");
+    HR_TRY(elements_from(solving->builder, array, 0, &has));
     for (int axis = 0; axis < declared->rank; axis++) {
         HR_TRY(axis_size(solving, argument, axis, &known, &shape[axis], &unknown));
         if (!known) return wrong(solving->builder, declared->name, "has an axis whose length nothing says");
-        all = hr_step_product(all, shape[axis]);
+        HR_TRY(located(solving->builder, hr_step_product(all, shape[axis], &all)));
         same = same && hr_step_equal(shape[axis], array->shape[axis]);
     }
-    bool fits = given->kind == EXACT ? same : hr_step_equal(all, has) || given->kind == BEGIN;
+    bool fits = given->kind == NEW     ? true
+                : given->kind == EXACT ? same
+                : given->kind == BEGIN ? is_at_most(solving->builder, all, has)
+                                       : hr_step_equal(all, has);
     if (!fits)
         return hr_fail(HR_BAD_INPUT,
                        "%s:%d: `%s` of kernel %s has another number of elements than what it is given",
@@ -336,14 +371,20 @@ static hr_status operand_shape(const solving *solving, int argument, const hr_ar
 
 /* A buffer for a result, which takes the name from what had it before. */
 static hr_status result_make(builder *builder, const char *name, hr_dtype dtype, operand *out) {
-    hr_step_size elements = elements_from(&out->array, 0);
+    const int64_t logits = builder->answers * builder->model->vocabulary;
+    hr_step_size elements;
+    size_t bytes;
+    HR_TRY(elements_from(builder, &out->array, 0, &elements));
     if (elements.scaled) return wrong(builder, name, "would grow from step to step; only caches do");
+    if (elements.fixed < 0 || __builtin_mul_overflow((size_t)elements.fixed, hr_dtype_size(dtype), &bytes))
+        return wrong(builder, name, "is larger than any memory");
     out->kind = DENSE;
-    if (strcmp(name, "logits") == 0) {
+    if (strcmp(name, "logits") != 0)
+        HR_TRY(hr_sequence_buffer(builder->sequence, name, bytes, &out->array.buffer));
+    else if (elements.fixed == logits && dtype == HR_F32)
         out->array.data = builder->model->logits;
-    } else
-        HR_TRY(hr_sequence_buffer(builder->sequence, name, (size_t)elements.fixed * hr_dtype_size(dtype),
-                                  &out->array.buffer));
+    else
+        return wrong(builder, name, "are not A rows of V numbers in f32");
     named_buffer *named = buffer_named(builder, name);
     if (!named) {
         if (builder->name_count == NAMES_MOST)
@@ -363,7 +404,7 @@ static hr_status result_place(builder *builder, const solving *solving, int argu
         HR_TRY(cache_take(builder, target, cache, out));
         return operand_shape(solving, argument, declared, out);
     }
-    *out = (operand){BEGIN, array_of(declared->dtype, NULL)};
+    *out = (operand){NEW, array_of(declared->dtype, NULL)};
     HR_TRY(operand_shape(solving, argument, declared, out));
     return strcmp(target->name, "_") == 0 ? HR_OK : result_make(builder, target->name, declared->dtype, out);
 }
@@ -438,8 +479,11 @@ static hr_status operands_take(builder *builder, call_operands *out) {
         else if (weight) {
             out->weight = weight;
             out->weight_at = i;
-        } else if (out->items[i].array.rank > 0 && out->elements == 0)
-            out->elements = elements_from(&out->items[i].array, 0).fixed;
+        } else if (out->items[i].array.rank > 0 && out->elements == 0) {
+            hr_step_size elements;
+            HR_TRY(elements_from(builder, &out->items[i].array, 0, &elements));
+            out->elements = elements.fixed;
+        }
     }
     return HR_OK;
 }
@@ -506,7 +550,8 @@ static hr_status statements_build(builder *builder) {
         } else if (statement->kind == HR_MODEL_FOR) {
             hr_step_size size;
             HR_TRY(evaluate(builder, statement->bound, &size));
-            if (size.fixed < 1 || size.scaled) return wrong(builder, statement->name, "runs over nothing");
+            if (size.fixed < 1 || size.fixed > HR_MODEL_LAYERS_MOST || size.scaled)
+                return wrong(builder, statement->name, "runs over nothing, or more layers than a model has");
             loop = i;
             at = 0;
             bound = size.fixed;
@@ -521,10 +566,12 @@ static hr_status statements_build(builder *builder) {
 }
 
 hr_status hr_model_step_build(struct hr_model *model, int64_t tokens, int64_t answers, hr_sequence *out) {
-    builder *builder = calloc(1, sizeof *builder);
+    builder *builder = hr_memory_zeros(1, sizeof *builder);
     if (!builder) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a step of a model");
     builder->model = model;
     builder->sequence = out;
+    builder->answers = answers;
+    builder->past_most = model->context - tokens;
     builder->statement = model->text.statements;
     extent_set(model, "T", (hr_step_size){tokens, 0});
     extent_set(model, "A", (hr_step_size){answers, 0});

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* qsort_r */
 #include "model/tokenizer.h"
 
+#include "base/memory.h"
 #include "model/split.h"
 #include "model/vocabulary.h"
 
@@ -26,7 +27,7 @@ void hr_tokens_clear(hr_tokens *tokens) {
 hr_status hr_tokens_add(hr_tokens *tokens, int32_t token) {
     if (tokens->count == tokens->capacity) {
         size_t capacity = tokens->capacity ? 2 * tokens->capacity : 256;
-        int32_t *grown = realloc(tokens->items, capacity * sizeof *grown);
+        int32_t *grown = hr_memory_resize(tokens->items, capacity * sizeof *grown);
         if (!grown) return hr_fail(HR_OUT_OF_MEMORY, "no memory for %zu tokens", capacity);
         tokens->items = grown;
         tokens->capacity = capacity;
@@ -140,8 +141,8 @@ static hr_status word_encode(const hr_vocabulary *vocabulary, const char *at, si
     if (length > INT32_MAX / 4)
         return hr_fail(HR_BAD_INPUT, "a text of %zu bytes is too long to be one word", length);
     merging merging = {.vocabulary = vocabulary, .text = at};
-    merging.symbols = malloc(length * sizeof *merging.symbols);
-    merging.heap = malloc(3 * length * sizeof *merging.heap); /* each merge proposes two more */
+    merging.symbols = hr_memory_take(length * sizeof *merging.symbols);
+    merging.heap = hr_memory_take(3 * length * sizeof *merging.heap); /* each merge proposes two more */
     hr_status status = HR_OK;
     if (!merging.symbols || !merging.heap)
         status = hr_fail(HR_OUT_OF_MEMORY, "no memory to take a text of %zu bytes apart", length);
@@ -181,7 +182,7 @@ static hr_status pieces_encode(const hr_tokenizer *tokenizer, const char *at, si
                                hr_tokens *out) {
     if (length == 0) return HR_OK;
     size_t sign = strlen(HR_SPACE_SIGN), end = 0;
-    char *text = malloc((length + 1) * sign);
+    char *text = hr_memory_take((length + 1) * sign);
     if (!text) return hr_fail(HR_OUT_OF_MEMORY, "no memory to take a text of %zu bytes apart", length);
     if (first && tokenizer->space_first) {
         memcpy(text, HR_SPACE_SIGN, sign);
@@ -275,7 +276,7 @@ static int by_falling_length(const void *a, const void *b, void *pieces) {
 
 static hr_status specials_find(hr_tokenizer *tokenizer) {
     const hr_vocabulary *vocabulary = &tokenizer->vocabulary;
-    tokenizer->specials = malloc((size_t)vocabulary->count * sizeof *tokenizer->specials);
+    tokenizer->specials = hr_memory_take((size_t)vocabulary->count * sizeof *tokenizer->specials);
     if (!tokenizer->specials) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a tokenizer");
     for (int32_t i = 0; i < vocabulary->count; i++) {
         const hr_piece *piece = &vocabulary->pieces[i];
@@ -312,7 +313,7 @@ static hr_status tokenizer_read(hr_tokenizer *tokenizer, const hr_weight_file *f
 }
 
 hr_status hr_tokenizer_create(const hr_weight_file *file, hr_tokenizer **out) {
-    hr_tokenizer *tokenizer = calloc(1, sizeof *tokenizer);
+    hr_tokenizer *tokenizer = hr_memory_zeros(1, sizeof *tokenizer);
     if (!tokenizer) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a tokenizer");
     hr_status status = tokenizer_read(tokenizer, file);
     if (status == HR_OK)

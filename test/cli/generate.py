@@ -284,8 +284,25 @@ def test_refused(path, pairs, tensors):
         miniature(broken, **changed)
         said = run(broken, "x", code=2).stderr
         check(what in said, f"{changed}: {said}")
+    huge = {"llama.attention.head_count": 2.0**39, "llama.rope.dimension_count": 2.0**39}
+    miniature(broken, pairs=huge)
+    check("larger than any memory" in run(broken, "x", code=2).stderr, "heads whose product 64 bits do not hold")
     miniature(broken, pairs={"tokenizer.chat_template": "{{ a language of its own }}"})
     check("chat template" in run(broken, "x", "--chat", code=2).stderr, "a chat template that is not known")
+
+
+def test_texts(path):
+    """A family's text that asks for what is not there."""
+    text, changed = (SOURCE / "models/llama.hr").read_text(), WORK / "changed.hr"
+    for what, old, new in (("are not A rows of V", "x[T - A ..]", "x"),
+                           ("shorter than the place", "x[T - A ..]", "x[T + 1 ..]"),
+                           ("another number of elements", "f32[P + T, K, D]", "f32[P + T + 1, K, D]"),
+                           ("grow from step to step", "f32[P + T, K, D]", "f32[(P + T) * P, K, D]"),
+                           ("no arithmetic", "head[V, C]", "head[V, " + "(" * 100 + "C" + ")" * 100 + "]")):
+        check(old in text, f"models/llama.hr has no {old!r} any more")
+        changed.write_text(text.replace(old, new))
+        said = run(path, "the sea", "--text", changed, code=2).stderr
+        check(what in said, f"{new}: {said}")
 
 
 # ---- the real model ----
@@ -330,6 +347,7 @@ test_pieces()
 test_command(path)
 test_safetensors(*parts)
 test_refused(path, *parts)
+test_texts(path)
 if os.environ.get("HR_TEST_LONG"):
     if smollm():
         test_smollm(smollm())
