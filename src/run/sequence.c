@@ -7,12 +7,15 @@
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "base/handle.h"
+#include "base/memory.h"
 #include "run/kernel.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGNMENT 64
+#define ALIGNMENT   64
+#define BUFFER_MOST ((size_t)1 << 48) /* bytes, so that sums of sizes do not overflow */
 
 typedef struct buffer {
     char *name;
@@ -46,7 +49,7 @@ struct hr_sequence {
 static hr_status grow(void **items, int count, int *room, size_t size) {
     if (count < *room) return HR_OK;
     int more = *room ? 2 * *room : 64;
-    void *grown = realloc(*items, (size_t)more * size);
+    void *grown = hr_memory_resize(*items, (size_t)more * size);
     if (!grown) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a sequence of more than %d calls", count);
     *items = grown;
     *room = more;
@@ -56,7 +59,7 @@ static hr_status grow(void **items, int count, int *room, size_t size) {
 hr_status hr_sequence_create(hr_device *device, hr_sequence **out) {
     HR_TRY(hr_handle_check(device, HR_HANDLE_DEVICE, __func__));
     HR_TRY(hr_pointer_check(out, "place for the result", __func__));
-    hr_sequence *sequence = calloc(1, sizeof *sequence);
+    hr_sequence *sequence = hr_memory_zeros(1, sizeof *sequence);
     if (!sequence) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a sequence");
     sequence->handle.kind = HR_HANDLE_SEQUENCE;
     sequence->device = device;
@@ -79,6 +82,8 @@ hr_status hr_sequence_buffer(hr_sequence *sequence, const char *name, size_t byt
     HR_TRY(hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__));
     HR_TRY(hr_pointer_check(name, "name", __func__));
     HR_TRY(hr_pointer_check(out, "place for the result", __func__));
+    if (bytes > BUFFER_MOST)
+        return hr_fail(HR_BAD_INPUT, "buffer %s of %zu bytes is larger than any memory", name, bytes);
     HR_TRY(grow((void **)&sequence->buffers, sequence->buffer_count, &sequence->buffer_room,
                 sizeof *sequence->buffers));
     char *copy = strdup(name);
@@ -114,6 +119,9 @@ hr_status hr_sequence_call(hr_sequence *sequence, hr_kernel *kernel, const hr_se
         return hr_fail(HR_BAD_INPUT,
                        "kernel %s has %d arguments, parameters and results, and %d arrays are given",
                        kernel->function->name, kernel->argument_count, count);
+    if (count > HR_EXECUTE_ARGUMENTS)
+        return hr_fail(HR_BAD_INPUT, "kernel %s has %d arguments; a call of a sequence takes %d",
+                       kernel->function->name, count, HR_EXECUTE_ARGUMENTS);
     HR_TRY(
         grow((void **)&sequence->calls, sequence->call_count, &sequence->call_room, sizeof *sequence->calls));
     int first = sequence->array_count;
@@ -168,7 +176,7 @@ static void order_by_size(const hr_sequence *sequence, int *order, int count) {
 
 hr_status hr_sequence_plan(hr_sequence *sequence) {
     HR_TRY(hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__));
-    int *order = malloc((size_t)(sequence->buffer_count + 1) * sizeof *order), count = 0;
+    int *order = hr_memory_take((size_t)(sequence->buffer_count + 1) * sizeof *order), count = 0;
     if (!order) return hr_fail(HR_OUT_OF_MEMORY, "no memory to plan a sequence");
     for (int i = 0; i < sequence->buffer_count; i++)
         if (sequence->buffers[i].first >= 0) order[count++] = i;
@@ -198,23 +206,59 @@ typedef struct call_arrays {
     int64_t shapes[HR_EXECUTE_ARGUMENTS][HR_SEQUENCE_RANK];
 } call_arrays;
 
-static int64_t value_at(const hr_step_size *size, int64_t step) {
-    return size->fixed + size->scaled * step;
+static hr_status value_at(const hr_step_size *size, int64_t step, int64_t *out) {
+    bool beyond = __builtin_mul_overflow(size->scaled, step, out);
+    beyond |= __builtin_add_overflow(*out, size->fixed, out);
+    return beyond ? hr_fail(HR_BAD_INPUT, "a size at step %" PRId64 " is larger than any memory", step)
+                  : HR_OK;
 }
 
-static void arrays_make(const hr_sequence *sequence, const sequence_call *call, int64_t step,
-                        call_arrays *out) {
-    for (int i = 0; i < call->count; i++) {
-        const hr_sequence_array *from = &sequence->arrays[call->first + i];
-        char *data = from->data;
-        if (from->buffer >= 0) data = (char *)sequence->arena + sequence->buffers[from->buffer].offset;
-        if (data) data += value_at(&from->offset, step) * (int64_t)hr_dtype_size(from->dtype);
-        for (int axis = 0; axis < from->rank; axis++)
-            out->shapes[i][axis] = value_at(&from->shape[axis], step);
-        out->arrays[i] = (hr_array){sizeof out->arrays[i], data,
-                                    from->dtype,           from->rank,
-                                    out->shapes[i],        from->strided ? from->strides : NULL};
+/* Whether all elements of an array that begins `offset` elements behind a buffer's beginning are among its
+ * `count`. */
+static bool lies_within(const hr_sequence_array *array, const int64_t *shape, int64_t offset, size_t count) {
+    int64_t first = offset, last = offset, dense = 1;
+    bool beyond = false;
+    for (int axis = array->rank - 1; axis >= 0; axis--) {
+        const int64_t stride = array->strided ? array->strides[axis] : dense;
+        int64_t way, *end = stride < 0 ? &first : &last;
+        if (shape[axis] <= 0) return shape[axis] == 0;
+        beyond |= __builtin_mul_overflow(shape[axis] - 1, stride, &way);
+        beyond |= __builtin_add_overflow(*end, way, end);
+        beyond |= __builtin_mul_overflow(dense, shape[axis], &dense);
     }
+    return !beyond && first >= 0 && (uint64_t)last < count;
+}
+
+static hr_status array_make(const hr_sequence *sequence, const sequence_call *call, int i, int64_t step,
+                            int64_t *shape, hr_array *out) {
+    const hr_sequence_array *from = &sequence->arrays[call->first + i];
+    const size_t element = hr_dtype_size(from->dtype);
+    int64_t offset;
+    char *data = from->data;
+    HR_TRY(value_at(&from->offset, step, &offset));
+    for (int axis = 0; axis < from->rank; axis++)
+        HR_TRY(value_at(&from->shape[axis], step, &shape[axis]));
+    if (from->buffer >= 0) {
+        const buffer *used = &sequence->buffers[from->buffer];
+        if (!lies_within(from, shape, offset, used->size / element))
+            return hr_fail(
+                HR_BAD_INPUT,
+                "`%s` of kernel %s is given an array that does not lie in the %zu bytes of buffer %s",
+                hr_kernel_tensor(call->kernel, i)->name, call->kernel->function->name, used->size,
+                used->name);
+        data = (char *)sequence->arena + used->offset;
+    }
+    if (data) data += offset * (int64_t)element;
+    *out =
+        (hr_array){sizeof *out, data, from->dtype, from->rank, shape, from->strided ? from->strides : NULL};
+    return HR_OK;
+}
+
+static hr_status arrays_make(const hr_sequence *sequence, const sequence_call *call, int64_t step,
+                             call_arrays *out) {
+    for (int i = 0; i < call->count; i++)
+        HR_TRY(array_make(sequence, call, i, step, out->shapes[i], &out->arrays[i]));
+    return HR_OK;
 }
 
 hr_status hr_sequence_launch(hr_sequence *sequence, int64_t step) {
@@ -225,8 +269,8 @@ hr_status hr_sequence_launch(hr_sequence *sequence, int64_t step) {
     sequence->step = step;
     for (int i = 0; i < sequence->call_count; i++) {
         sequence_call *call = &sequence->calls[i];
-        arrays_make(sequence, call, step, &made);
-        hr_status status = hr_kernel_execute(call->kernel, made.arrays, call->count, NULL);
+        hr_status status = arrays_make(sequence, call, step, &made);
+        if (status == HR_OK) status = hr_kernel_execute(call->kernel, made.arrays, call->count, NULL);
         if (status != HR_OK)
             return hr_fail_context(status, "call %d of the sequence, kernel %s", i,
                                    call->kernel->function->name);
@@ -257,7 +301,7 @@ hr_status hr_sequence_call_info(const hr_sequence *sequence, int i, const hr_roo
     const sequence_call *call = &sequence->calls[i];
     call_arrays made;
     hr_work work;
-    arrays_make(sequence, call, sequence->step, &made);
+    HR_TRY(arrays_make(sequence, call, sequence->step, &made));
     hr_call_info info = {
         .kernel = call->kernel->function->name, .seconds = call->seconds, .launches = call->launches};
     HR_TRY(hr_kernel_execute_work(call->kernel, made.arrays, call->count, roof, &work, &info.floor));
