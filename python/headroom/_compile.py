@@ -91,6 +91,7 @@ def _writable_call(node: Node) -> bool:
     if node.target in _POINTWISE:
         whole = all(_value(each).dtype not in _FLOATS for each in node.all_input_nodes)
         plain = node.kwargs.get("alpha", 1) == 1 and node.kwargs.get("approximate", "none") == "none"
+        plain = plain and len(node.args) == _POINTWISE[node.target].count("{")  # alpha may stand there by position
         return (
             bool(plain)
             and not (whole and _value_is_float(node))
