@@ -99,14 +99,11 @@ static bool tune_find(const char *word, hr_tune *out) {
     return false;
 }
 
-/* Interrupts stop long work between two of its steps. */
+/* Interrupts stop long work between two of its steps; their exception stays with this thread. */
 static bool progress(void *context, const char *what, double done, double total) {
     (void)context, (void)what, (void)done, (void)total;
     PyGILState_STATE state = PyGILState_Ensure();
-    bool on = PyErr_CheckSignals() == 0;
-    PyObject *type = NULL, *value = NULL, *trace = NULL;
-    if (!on) PyErr_Fetch(&type, &value, &trace);
-    if (type) PyErr_Restore(type, value, trace);
+    const bool on = PyErr_CheckSignals() == 0;
     PyGILState_Release(state);
     return on;
 }
