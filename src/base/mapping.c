@@ -1,3 +1,4 @@
+/* Files mapped by mmap. In: a path. Out: their bytes. See mapping.h. */
 #include "base/mapping.h"
 
 #include <errno.h>

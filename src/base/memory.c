@@ -1,4 +1,4 @@
-/* Allocations that are counted where they fail. In: sizes. Out: memory, or NULL and a note. */
+/* Allocations that count their failures. In: sizes. Out: memory, or NULL. See memory.h. */
 #include "base/memory.h"
 
 #include <stdlib.h>

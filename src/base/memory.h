@@ -1,8 +1,8 @@
-/* The C library's memory, whose want is noted.
+/* malloc, calloc and realloc, which count their failures.
  *
- * Who can do without what it asked for goes on: it takes a slower way, or leaves a schedule untried. What
- * comes out may then lack a part, so who answers for the whole asks at its end whether memory was wanted
- * since its beginning. The note is the thread's own.
+ * A pass that gets no memory may go on without: it takes a slower way, or leaves a schedule untried. Its
+ * result may then lack a part. So whoever returns the whole result compares the count at its end with that at
+ * its beginning, and fails where they differ. Each thread has a count of its own.
  */
 #ifndef HR_BASE_MEMORY_H
 #define HR_BASE_MEMORY_H
@@ -15,11 +15,12 @@ void *hr_memory_take(size_t size);
 void *hr_memory_zeros(size_t count, size_t size);
 void *hr_memory_resize(void *data, size_t size);
 
-/* Notes a want that another library told of. */
+/* Counts a failure in memory of another library's. */
 void hr_memory_note_want(void);
-/* How often memory was wanted in this thread so far. */
+/* Failures in this thread so far. */
 long hr_memory_wants(void);
-/* HR_OUT_OF_MEMORY where it was since `before`; `doing` ends the sentence: "planning kernel softmax". */
+/* HR_OUT_OF_MEMORY where there were any since `before`; `doing` ends the sentence: "planning kernel softmax".
+ */
 hr_status hr_memory_status(long before, const char *doing);
 
 #endif

@@ -138,7 +138,7 @@ static bool grow_indices(hr_checker *checker) {
 static bool may_be_index(hr_checker *checker, hr_symbol *symbol, hr_place place) {
     const char *trouble = NULL;
     hr_check_bind(checker, symbol);
-    if (symbol->name[0] >= 'A' && symbol->name[0] <= 'Z')
+    if (hr_symbol_is_capital(symbol))
         trouble = "names an extent or a dtype by its capital letter; an index begins with a small one";
     else if (symbol->tensor >= 0)
         trouble = "is a tensor of this kernel, and an index may not bear its name; choose another";
@@ -189,7 +189,7 @@ static void unknown_name(hr_checker *checker, const hr_syntax *syntax, bool elem
             shown_name.text, shown_name.text);
         return;
     }
-    bool capital = syntax->symbol->name[0] >= 'A' && syntax->symbol->name[0] <= 'Z';
+    bool capital = hr_symbol_is_capital(syntax->symbol);
     for (int i = 0; i < function->tensor_count && i < 1000 && nearest.distance; i++)
         hr_nearest_consider(&nearest, function->tensors[i].name);
     for (int i = 0; i < function->extent_count && i < 1000 && !element; i++)

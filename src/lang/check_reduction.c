@@ -1,7 +1,8 @@
 /* Reductions. In: trees of expressions. Out: typed nodes that bind their indices.
  *
- * A range that ends where data say is the reduction over the whole axis of what stands within the bounds, and
- * beside them of what changes nothing: so every later pass sees a condition.
+ * Where data say the bounds of a range, the reduction goes over the whole axis, under the condition that the
+ * index is within them. Elements that are not count as the reduction's neutral value. So every later pass
+ * sees a condition and no bounds.
  */
 #include "base/dtype.h"
 #include "ir/types.h"
@@ -45,8 +46,7 @@ typedef struct bounds {
 
 /* An extent by its form: its names begin with capital letters. */
 static bool is_extent(const hr_syntax *syntax) {
-    if (syntax->kind == HR_SYNTAX_NAME)
-        return syntax->symbol->name[0] >= 'A' && syntax->symbol->name[0] <= 'Z';
+    if (syntax->kind == HR_SYNTAX_NAME) return hr_symbol_is_capital(syntax->symbol);
     bool extent =
         syntax->kind == HR_SYNTAX_NUMBER || (syntax->kind == HR_SYNTAX_OPERATION && syntax->item_count == 2);
     for (const hr_syntax *item = syntax->items; item; item = item->next)

@@ -1,9 +1,10 @@
 /* What the checking files share: the state of a check, and the steps that they take for each other.
  *
  * In: the tree of a file. Out: hr_functions. checker.c walks kernels and statements, check_expr.c expressions
- * and names, check_type.c gives operations their types, check_extent.c says over what an index runs,
- * check_dtype.c what a dtype variable stands for.
- * A step that fails has added its message and returns NULL or false; what hangs on it then stays silent.
+ * and names, check_reduction.c reductions and their ranges, check_condition.c the condition behind a
+ * statement, check_call.c calls of kernels. check_type.c gives operations their types, check_extent.c says
+ * over what an index runs, check_dtype.c what a dtype variable stands for. A step that fails has added its
+ * message and returns NULL or false; what hangs on it then stays silent.
  */
 #ifndef HR_LANG_CHECKER_H
 #define HR_LANG_CHECKER_H

@@ -1,3 +1,4 @@
+/* Finds the `model` section. In: a text. Out: where it lies. See model_section.h. */
 #include "lang/model_section.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* Reads the `model` section line by line. In: a text. Out: rules. See model_text.h. */
 #include "model/model_text.h"
 
 #include "lang/model_section.h"

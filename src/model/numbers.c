@@ -1,3 +1,4 @@
+/* Arithmetic over extents, by recursive descent. In: a text. Out: its value. See numbers.h. */
 #include "model/numbers.h"
 
 #include <ctype.h>

@@ -1,3 +1,4 @@
+/* Splits texts into words, by the class of each character. In: UTF-8. Out: lengths of words. See split.h. */
 #include "model/split.h"
 
 #include "base/text.h"

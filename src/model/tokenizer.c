@@ -1,3 +1,4 @@
+/* Merges neighbours, the best first, by a heap of candidates. In: a text. Out: tokens. See tokenizer.h. */
 #define _GNU_SOURCE /* qsort_r */
 #include "model/tokenizer.h"
 

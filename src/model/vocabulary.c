@@ -1,3 +1,4 @@
+/* Hash tables of tokens and of merges. In: a file. Out: look-ups. See vocabulary.h. */
 #include "model/vocabulary.h"
 
 #include "base/text.h"

@@ -1,3 +1,4 @@
+/* Opens files of weights and finds values in them. In: a path. Out: tables. See weight_file.h. */
 #include "model/weight_file.h"
 
 #include "base/dtype.h"

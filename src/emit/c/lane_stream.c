@@ -1,5 +1,4 @@
-/* What of a pass leaves past the caches: where it is aligned, and what of it waits. In: a pass. Out: text.
- * See lane_stream.h. */
+/* Stores of a pass that go past the caches. In: a pass. Out: text. See lane_stream.h. */
 #include "emit/c/lane_stream.h"
 
 #include "base/dtype.h"

@@ -1,4 +1,4 @@
-/* What of a pass leaves past the caches: where it is aligned, and what of it waits for the end of a block.
+/* Stores of a pass that go past the caches: where they are aligned, and which wait for the end of a block.
  *
  * In: a pass. Out: text.
  */

@@ -1,5 +1,5 @@
-/* How a stage's results leave. In: a stage whose loop is chosen. Out: `store`, `whole_lines`, rows that are
- * collected. */
+/* How a stage stores its results: through the caches or past them. In: a stage whose loop is chosen. Out:
+ * `store`, `whole_lines`, rows that are collected to whole cache lines. */
 #include "base/dtype.h"
 #include "schedule/cpu/passes_cpu.h"
 

@@ -12,8 +12,8 @@ enum { RANDOM_STRIP = 256, RANDOM_STRIP_SHORT = 192 };
 
 /* ---- maps whose arrays all lie as they are walked: their axes are one, of all elements ----
  *
- * Why: a row's loop ends for nothing. What runs ahead of memory is lost there, a row's last lanes are a
- * vector's part, and a few long rows would leave threads idle.
+ * Why: each end of a row costs. Prefetched lines beyond it are lost and its last vector is partial. Few long
+ * rows would also leave threads idle.
  */
 
 typedef struct flattening {
