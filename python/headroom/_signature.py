@@ -91,6 +91,14 @@ class Signature:
                 break
         return known
 
+    def solve_all(self, shapes: dict[str, Iterable[Any]], given: dict[str, int | str]) -> dict[str, Any]:
+        """All extents, from the shapes of arrays and from what was given by name."""
+        known = self.solve(shapes, {name: value for name, value in given.items() if name in self.extents})
+        missing = [name for name in self.extents if name not in known]
+        if missing:
+            raise ValueError(f"kernel {self.name}: no array says what {', '.join(missing)} is: op(text, NAME=...)")
+        return known
+
     @cached_property
     def _axis_words(self) -> dict[str, tuple[str, ...]]:
         return {a.name: a.axes for a in self.arguments}

@@ -133,13 +133,7 @@ class Op:
                 raise _headroom.InputError(f"`{argument.name}` is {argument}; the array given has {value.ndim} axes")
 
     def _shapes(self, tensors: dict[str, Any]) -> list[tuple[tuple[int, ...], Any]]:
-        given = {k: v for k, v in self._given.items() if k in self.signature.extents}
-        extents = self.signature.solve({name: t.shape for name, t in tensors.items()}, given)
-        missing = [e for e in self.signature.extents if e not in extents]
-        if missing:
-            raise ValueError(
-                f"kernel {self.kernel.name}: no array says what {', '.join(missing)} is: op(text, NAME=...)"
-            )
+        extents = self.signature.solve_all({name: t.shape for name, t in tensors.items()}, self._given)
         variables = {k: getattr(jnp, _NAMES[str(v)]) for k, v in self._given.items() if k in self.signature.variables}
         for argument in self.signature.parameters:
             if argument.dtype in self.signature.variables and argument.name in tensors:

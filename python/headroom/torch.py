@@ -85,13 +85,7 @@ class Op:
     def _fake(self, *arguments: Any) -> Any:
         """Tensors of the results' shapes and dtypes, without elements; sizes may be symbols."""
         tensors = {a.name: t for a, t in zip(self._parameters, arguments) if isinstance(t, torch.Tensor)}
-        given = {k: v for k, v in self._given.items() if k in self.signature.extents}
-        extents = self.signature.solve({name: t.shape for name, t in tensors.items()}, given)
-        missing = [e for e in self.signature.extents if e not in extents]
-        if missing:
-            raise ValueError(
-                f"kernel {self.kernel.name}: no array says what {', '.join(missing)} is: op(text, NAME=...)"
-            )
+        extents = self.signature.solve_all({name: t.shape for name, t in tensors.items()}, self._given)
         dtypes = self._variables(tensors)
         like = next(iter(tensors.values()), torch.empty(()))
         made = [

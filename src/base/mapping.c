@@ -15,7 +15,8 @@ static hr_status descriptor_map(const char *path, int descriptor, hr_mapping *ou
         return hr_fail(HR_IO, "%s: is no ordinary file, and only those can be mapped", path);
     if (info.st_size == 0) return hr_fail(HR_BAD_INPUT, "%s: is empty", path);
     size_t length = (size_t)info.st_size;
-    void *data = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor, 0);
+    /* Not reserved: a file may be larger than memory, and hardly any of it is written to. */
+    void *data = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_NORESERVE, descriptor, 0);
     if (data == MAP_FAILED)
         return hr_fail(HR_IO, "%s: cannot map its %zu bytes: %s", path, length, strerror(errno));
     *out = (hr_mapping){data, length};
