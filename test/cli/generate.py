@@ -291,6 +291,26 @@ def test_refused(path, pairs, tensors):
     check("chat template" in run(broken, "x", "--chat", code=2).stderr, "a chat template that is not known")
 
 
+def test_chat(path):
+    """A template without system turns: their text goes with the user's turn behind them, or nowhere."""
+    class Turn(ctypes.Structure):
+        _fields_ = [("role", ctypes.c_char_p), ("text", ctypes.c_char_p)]
+
+    def chat(*turns):
+        given, text = (Turn * len(turns))(*turns), ctypes.c_char_p()
+        status = library.hr_model_chat(model.model, given, len(turns), ctypes.byref(text))
+        return library.hr_last_error().decode() if status else text.value.decode()
+
+    pairs, _ = miniature(path, pairs={"tokenizer.chat_template": "{{ '<start_of_turn>' }}"})
+    model = Model(path, len(pairs["tokenizer.ggml.tokens"]))
+    check(chat((b"system", b"be brief"), (b"user", b"why?")) == "<start_of_turn>user\nbe brief\n\nwhy?<end_of_turn>\n"
+          "<start_of_turn>model\n", "a system turn before a user's")
+    for turns in (((b"user", b"why?"), (b"system", b"be brief")),
+                  ((b"system", b"be brief"), (b"system", b"be kind"), (b"user", b"why?"))):
+        check("must follow it" in chat(*turns), f"{turns}: {chat(*turns)}")
+    model.close()
+
+
 def test_texts(path):
     """A family's text that asks for what is not there."""
     text, changed = (SOURCE / "models/llama.hr").read_text(), WORK / "changed.hr"
@@ -348,6 +368,7 @@ test_command(path)
 test_safetensors(*parts)
 test_refused(path, *parts)
 test_texts(path)
+test_chat(WORK / "chat.gguf")
 if os.environ.get("HR_TEST_LONG"):
     if smollm():
         test_smollm(smollm())
