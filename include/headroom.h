@@ -485,7 +485,8 @@ HR_API hr_status hr_sequence_call(hr_sequence *sequence, hr_kernel *kernel, cons
 /* Gives the buffers their places and takes the arena. hr_sequence_launch does so where it has not been done.
  */
 HR_API hr_status hr_sequence_plan(hr_sequence *sequence);
-/* All calls in their order, as by hr_kernel_execute. The first launch compiles. */
+/* All calls in their order, as by hr_kernel_execute. The first launch compiles. HR_BAD_INPUT where an array
+ * does not lie in its buffer at this step; earlier calls have run then. */
 HR_API hr_status hr_sequence_launch(hr_sequence *sequence, int64_t step);
 HR_API size_t hr_sequence_memory(const hr_sequence *sequence); /* bytes of the arena */
 HR_API int hr_sequence_call_count(const hr_sequence *sequence);
@@ -557,7 +558,8 @@ typedef struct hr_chat_turn {
 
 /* The turns as the model was taught to read them, up to where it is to answer; for free(), to be encoded with
  * HR_SPECIAL_AS_TOKENS. Special names inside of a turn's text are taken apart, so that they are none.
- * HR_BAD_INPUT where the file's chat template is none of those that are known (ChatML, Llama-3, Gemma). */
+ * HR_BAD_INPUT where the file's chat template is none of those that are known (ChatML, Llama-3, Gemma), or
+ * has no system turns and a user's turn does not follow one. */
 HR_API hr_status hr_model_chat(const hr_model *model, const hr_chat_turn *turns, int count, char **out);
 
 #define HR_MODEL_ANSWERS 64

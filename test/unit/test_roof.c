@@ -424,6 +424,34 @@ static void test_lock(void **state) {
     hr_roof_store_unlock(second);
 }
 
+/* What `headroom roof --json` prints is read; numbers that no machine has are refused. */
+static void test_load(void **state) {
+    static const struct {
+        const char *rest;
+        bool good;
+    } cases[] = {{"\"threads\": 4", true},
+                 {"\"launch\": 1e-6", true},
+                 {"\"threads\": -1", false},
+                 {"\"threads\": 4294967297", false},
+                 {"\"launch\": -1", false}};
+    char device[16], path[sizeof folder + 16];
+    (void)state;
+    snprintf(path, sizeof path, "%s/roof.json", folder);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hr_roof roof = {0};
+        FILE *file = fopen(path, "w");
+        assert_non_null(file);
+        fprintf(file, "{\"device\": {\"name\": \"a machine\"}, \"roof\": {\"memory\": {\"copy\": 1e9}, %s}}",
+                cases[i].rest);
+        fclose(file);
+        assert_int_equal(hr_roof_load(path, &roof, device, sizeof device),
+                         cases[i].good ? HR_OK : HR_BAD_INPUT);
+        if (cases[i].good) assert_string_equal(device, "a machine");
+        if (cases[i].good) assert_true(roof.copy == 1e9);
+    }
+    remove(path);
+}
+
 #define WITH_CACHE(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void) {
@@ -431,7 +459,7 @@ int main(void) {
         WITH_CACHE(test_measured),     WITH_CACHE(test_copy),      WITH_CACHE(test_choose),
         WITH_CACHE(test_special_rate), WITH_CACHE(test_shortfall), WITH_CACHE(test_stopped),
         WITH_CACHE(test_store),        WITH_CACHE(test_raise),     WITH_CACHE(test_raise_by_many),
-        WITH_CACHE(test_lock),
+        WITH_CACHE(test_lock),         WITH_CACHE(test_load),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
