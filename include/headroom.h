@@ -604,7 +604,7 @@ typedef struct hr_generation {
     int64_t prompt_tokens, fed_tokens; /* fed: those that the context did not hold already */
     int64_t tokens;
     double prompt_seconds; /* until the first token was known */
-    double seconds;        /* of all tokens after the first */
+    double seconds;        /* of all tokens after the first; compiling their step goes before */
     hr_text_end end;
 } hr_generation;
 

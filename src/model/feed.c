@@ -59,6 +59,17 @@ static hr_status piece_feed(struct hr_model *model, const int32_t *tokens, int64
     return HR_OK;
 }
 
+/* The first launch compiles. It runs at the place of the next token, which overwrites what this one leaves in
+ * the caches. */
+hr_status hr_model_token_ready(struct hr_model *model) {
+    const int32_t any = 0;
+    if (step_find(model, 1, 1) || model->past == model->context) return HR_OK;
+    HR_TRY(piece_feed(model, &any, 1, 1));
+    model->past--;
+    hr_sequence_times_clear(model->last);
+    return HR_OK;
+}
+
 hr_status hr_model_feed(hr_model *model, const int32_t *tokens, int64_t count, int64_t answers,
                         const float **logits) {
     HR_TRY(hr_handle_check(model, HR_HANDLE_MODEL, __func__));

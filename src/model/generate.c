@@ -91,8 +91,9 @@ static hr_status generate(struct hr_model *model, const int32_t *tokens, const h
     double begun = hr_clock_seconds();
     HR_TRY(hr_model_feed(model, tokens, out->fed_tokens, 1, &logits));
     HR_TRY(next_token(model, options, logits, &speaking, out, &token, &ended));
+    out->prompt_seconds = hr_clock_seconds() - begun;
+    if (!ended) HR_TRY(hr_model_token_ready(model));
     double first = hr_clock_seconds();
-    out->prompt_seconds = first - begun;
     while (!ended) {
         HR_TRY(hr_model_feed(model, &token, 1, 1, &logits));
         HR_TRY(next_token(model, options, logits, &speaking, out, &token, &ended));

@@ -87,4 +87,9 @@ struct hr_model {
 hr_status hr_model_step_build(struct hr_model *model, int64_t tokens, int64_t answers, hr_sequence *out);
 /* The family's kernel of this name, or that of models/weights.hr; *out NULL where there is none. */
 hr_status hr_model_kernel_find(struct hr_model *model, const char *name, const hr_model_kernel **out);
+
+/* ---- feed.c ---- */
+
+/* Builds and compiles the step of one token, so that no token's time has that in it. */
+hr_status hr_model_token_ready(struct hr_model *model);
 #endif
