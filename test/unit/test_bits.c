@@ -12,15 +12,7 @@
 
 #include <cmocka.h>
 
-static void good(hr_status status) {
-    if (status != HR_OK) fail_msg("%s", hr_last_error());
-}
-
-static void *array_of(const hr_kernel *kernel, const char *name) {
-    hr_array array = {.size = sizeof array};
-    good(hr_kernel_array(kernel, name, &array));
-    return array.data;
-}
+#include "support/kernel_arrays.h" /* behind cmocka.h, which it uses */
 
 static const char text[] =
     "kernel k(a: i32[N], b: i32[N], by: i32[N], u: u8[N], c: i64[N], d: i64[N])\n"

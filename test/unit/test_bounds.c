@@ -11,6 +11,8 @@
 
 #include <cmocka.h>
 
+#include "support/kernel_arrays.h" /* behind cmocka.h, which it uses */
+
 static const char text[] =
     "kernel k(x: f32[B, N], begin: i32[B], end: i32[B], at: i32[N])\n"
     "    -> (total: f32[B], most: f32[B], average: f32[B], log: f32[B], place: i64[B], part: f32[B, N],\n"
@@ -24,16 +26,6 @@ static const char text[] =
     "    least[b] = min[n < end[b]](i64(8 * x[b, n]))\n"
     "    seen[b] = sum[n < end[b]](x[b, at[n]])\n"
     "    pairs = sum[b, n < end[b]](x[b, n])\n}\n";
-
-static void good(hr_status status) {
-    if (status != HR_OK) fail_msg("%s", hr_last_error());
-}
-
-static void *array_of(const hr_kernel *kernel, const char *name) {
-    hr_array array = {.size = sizeof array};
-    good(hr_kernel_array(kernel, name, &array));
-    return array.data;
-}
 
 static int64_t cut(int64_t value, int64_t most) {
     return value < 0 ? 0 : value > most ? most : value;

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "support/kernel_arrays.h" /* behind cmocka.h, which it uses */
+
 static const char by_row[] = "kernel k(at: i32[T], x: f32[T, C], scale: f32[T], d: inout f32[V, C])\n{\n"
                              "    d[at[t], c] += x[t, c] * scale[t]\n}\n";
 /* Rows of two axes, one of them from data. */
@@ -32,16 +34,6 @@ static const scatter_case cases[] = {
     {257, 3001, 256, 1}, {5000, 301, 2600, 0}, {4099, 2801, 288, 40}, {4099, 2801, 288, 0},
     {0, 3001, 259, 0},   {9, 3001, 1031, 3},
 };
-
-static void good(hr_status status) {
-    if (status != HR_OK) fail_msg("%s", hr_last_error());
-}
-
-static void *array_of(const hr_kernel *kernel, const char *name) {
-    hr_array array = {.size = sizeof array};
-    good(hr_kernel_array(kernel, name, &array));
-    return array.data;
-}
 
 static hr_kernel *load(const char *text, const scatter_case *c) {
     hr_kernel *kernel;

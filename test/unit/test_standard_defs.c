@@ -11,17 +11,9 @@
 
 #include <cmocka.h>
 
+#include "support/kernel_arrays.h" /* behind cmocka.h, which it uses */
+
 enum { COUNT = 4096 };
-
-static void good(hr_status status) {
-    if (status != HR_OK) fail_msg("%s", hr_last_error());
-}
-
-static void *array_of(const hr_kernel *kernel, const char *name) {
-    hr_array array = {.size = sizeof array};
-    good(hr_kernel_array(kernel, name, &array));
-    return array.data;
-}
 
 static hr_kernel *load(const char *text, int64_t n) {
     hr_kernel *kernel;
