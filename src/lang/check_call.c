@@ -491,7 +491,7 @@ static bool may_be_called(const hr_expansion *e) {
     return false;
 }
 
-static void fail_results(hr_checker *checker, const hr_statement_syntax *statement) {
+void hr_check_fail_results(hr_checker *checker, const hr_statement_syntax *statement) {
     for (const hr_syntax *left = statement->left; left; left = left->next) {
         const int id = hr_check_bind(checker, left->symbol)->tensor;
         if (id < 0 || checker->tensors[id].assigned) continue;
@@ -513,5 +513,5 @@ void hr_check_call(hr_checker *checker, const hr_statement_syntax *statement, co
         write_out(&e);
         checker->expansion = e.outer;
     }
-    fail_results(checker, statement);
+    hr_check_fail_results(checker, statement);
 }

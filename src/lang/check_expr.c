@@ -76,9 +76,16 @@ const char *hr_check_habit(const char *name) {
 
 void hr_check_unknown_function(hr_checker *checker, const hr_syntax *syntax) {
     const char *name = syntax->symbol->name;
-    if (hr_check_reducer_named(name) != HR_OP_COUNT) {
+    if (hr_check_reducer_named(name) != HR_OP_COUNT || strcmp(name, "any") == 0 || strcmp(name, "all") == 0) {
         hr_messages_add(checker->messages, syntax->place,
                         "%s needs the index that it runs over; write %s[k](...)", name, name);
+        return;
+    }
+    if (syntax->symbol->kernel) {
+        hr_messages_add(
+            checker->messages, syntax->place,
+            "%s is a kernel; call it in a statement of its own, whole arrays on both sides: a = %s(x)",
+            shown(syntax->symbol).text, shown(syntax->symbol).text);
         return;
     }
     const char *habit = hr_check_habit(name), *dtype = hr_dtype_habit(name);
@@ -99,6 +106,9 @@ void hr_check_unknown_function(hr_checker *checker, const hr_syntax *syntax) {
     for (const hr_def_syntax *def = checker->file->defs; def && nearest.distance && considered < 1000;
          def = def->next, considered++)
         hr_nearest_consider(&nearest, def->symbol->name);
+    for (const hr_kernel_syntax *kernel = checker->file->kernels;
+         kernel && nearest.distance && considered < 1000; kernel = kernel->next, considered++)
+        hr_nearest_consider(&nearest, kernel->symbol->name);
     for (int i = 0; i < HR_DTYPE_COUNT; i++)
         hr_nearest_consider(&nearest, hr_dtype_name((hr_dtype)i));
     hr_messages_add(checker->messages, syntax->place, "there is no function '%s'%s",

@@ -104,7 +104,8 @@ static bool names_index(hr_checker *checker, const hr_syntax *syntax, const hr_s
     if (index->kind != HR_SYNTAX_NAME) {
         bool mistaken = syntax->kind == HR_SYNTAX_OPERATION && syntax->op == HR_OP_LE;
         hr_messages_add(checker->messages, syntax->place,
-                        "a reducer's brackets hold indices, as in sum[k](...) or sum[k < K](...)%s",
+                        "a reducer's brackets hold indices, as in sum[k](...), sum[k < K](...) or sum[k from "
+                        "a to b](...)%s",
                         mistaken ? "; write k < K + 1 for k <= K" : "");
         return false;
     }

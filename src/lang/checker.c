@@ -285,9 +285,10 @@ static bool may_be_assigned(hr_checker *checker, const hr_statement_syntax *synt
         return false;
     }
     if (tensor->role != HR_ROLE_LOCAL && !state->failed && tensor->rank != left->item_count) {
-        hr_messages_add(checker->messages, left->place, "%s has %d ax%s, and here stand%s %d subscript%s",
+        hr_messages_add(checker->messages, left->place, "%s has %d ax%s, and here stand%s %d subscript%s%s",
                         name.text, tensor->rank, tensor->rank == 1 ? "is" : "es",
-                        left->item_count == 1 ? "s" : "", left->item_count, left->item_count == 1 ? "" : "s");
+                        left->item_count == 1 ? "s" : "", left->item_count, left->item_count == 1 ? "" : "s",
+                        left->item_count ? "" : "; write an element of it, as in y[m, n] = x[m, n] + 1");
         return false;
     }
     if (left->kind == HR_SYNTAX_ELEMENT && !left->item_count) {
@@ -384,10 +385,24 @@ static void no_call(hr_checker *checker, const hr_statement_syntax *syntax) {
         hr_nearest_consider(&nearest, k->symbol->name);
     if (call)
         hr_messages_add(checker->messages, right->place, "there is no kernel '%s' here to call%s",
-                        shown(right->symbol).text, hr_nearest_words(&nearest).text);
+                        shown(right->symbol).text,
+                        nearest.best ? hr_nearest_words(&nearest).text
+                                     : "; those of another file come with use \"FILE.hr\" at the top");
     else
         hr_messages_add(checker->messages, syntax->left->place,
                         "several names stand before the = of a call of a kernel only");
+    hr_check_fail_results(checker, syntax);
+}
+
+/* y = nrm(x) for a whole array y: a kernel is meant that is not there. */
+static bool misses_kernel(const hr_checker *checker, const hr_statement_syntax *syntax, int id) {
+    const hr_syntax *right = syntax->right;
+    hr_dtype dtype;
+    if (!right || right->kind != HR_SYNTAX_CALL || right->in_brackets) return false;
+    const hr_symbol *name = right->symbol;
+    return syntax->left->kind == HR_SYNTAX_NAME && checker->function->tensors[id].rank > 0 && !name->def &&
+           !hr_check_habit(name->name) && hr_check_function_named(name->name) == HR_OP_COUNT &&
+           !hr_dtype_parse(name->name, name->length, &dtype);
 }
 
 /* Pointers to statements do not outlive their check. */
@@ -421,6 +436,10 @@ void hr_check_statement(hr_checker *checker, const hr_statement_syntax *syntax) 
     hr_symbol *symbol = hr_check_bind(checker, syntax->left->symbol);
     int id = symbol->tensor;
     if (id < 0) return; /* its name was no good */
+    if (misses_kernel(checker, syntax, id)) {
+        no_call(checker, syntax);
+        return;
+    }
     hr_statement *statement = &checker->function->statements[checker->function->statement_count];
     *statement = (hr_statement){.tensor = id, .place = syntax->left->place};
     bool good =

@@ -163,6 +163,8 @@ bool hr_check_condition(hr_checker *checker, const hr_syntax *syntax, hr_stateme
 
 /* Checks the statements that the call stands for. */
 void hr_check_call(hr_checker *checker, const hr_statement_syntax *statement, const hr_syntax *call);
+/* The names before = that have no value yet are spoken for: their uses say nothing. */
+void hr_check_fail_results(hr_checker *checker, const hr_statement_syntax *statement);
 
 /* ---- checker.c ---- */
 

@@ -200,6 +200,8 @@ static hr_token number_token(hr_lexer *lexer, hr_token token) {
         token.is_whole = false;
         if (stop == exponent) trouble = "digits must follow the e of a number; write 1e-5";
     }
+    if (!trouble && *token.text == '0' && stop == token.text + 1 && *stop && strchr("xXbB", *stop))
+        trouble = "numbers are decimal; write 255 for 0xff";
     if (!trouble && is_name(*stop))
         trouble = "a number runs into a name; put an operator between them, as in 2 * x";
     while (is_name(*stop))
@@ -217,12 +219,13 @@ static hr_token unknown_token(hr_lexer *lexer, hr_token token) {
     static const struct {
         const char *text, *mend;
     } habits[] = {{"&&", "; write and"},
-                  {"~", "; write not"},
+                  {"~", "; write x xor -1, or not of a condition"},
                   {"@", "; write sum[k](a[m, k] * b[k, n])"},
                   {"|", "; write or"},
                   {"!", "; write not"},
                   {";", "; a statement ends at the end of its line"},
                   {".", "; functions and reductions stand alone, as in exp(x[m]) and sum[n](x[m, n])"},
+                  {"..", "; a range is written j from a to b, with a in it and b not"},
                   {"...", "; an index names a whole axis, as in x[m, n]"},
                   {"?", "; write where(condition, a, b)"},
                   {"\"", ""},

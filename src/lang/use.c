@@ -136,8 +136,10 @@ static void use_file(hr_reading *r, const hr_use_syntax *use) {
     if (path_beside(path_of_line(r, use->place.line), use, path, sizeof path) && read_file(r, use, path))
         return;
     if (path_in_library(use, path, sizeof path) && read_file(r, use, path)) return;
+    const bool ends = use->length > 3 && memcmp(use->name + use->length - 3, ".hr", 3) == 0;
     hr_messages_add(r->messages, use->place,
-                    "there is no file %s beside this one, nor in the library that can be read", name.text);
+                    "there is no file %s beside this one, nor in the library that can be read%s", name.text,
+                    ends ? "" : "; the name of a file of kernels ends in .hr");
 }
 
 void hr_use_files(hr_reading *r) {

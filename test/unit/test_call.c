@@ -154,6 +154,7 @@ static void test_use(void **state) {
     expect_mistake("use \"parts.hr\"\nkernel k(x: f32[N]) -> (y: f32[N]) { y = bad(x) }\n",
                    "main.hr:2:42: error: this call of bad leads to the mistake on line 10 of ");
     expect_mistake("use \"nowhere.hr\"\n", "there is no file nowhere.hr");
+    expect_mistake("use \"rmsnorm\"\n", "ends in .hr");
     expect_mistake("use \"../main.hr\"\n", "a file is named as it lies");
     expect_mistake("use \"/etc/hostname\"\n", "a file is named as it lies");
     expect_mistake("use parts\n", "the name of a file between quotes");
