@@ -3,6 +3,7 @@
 #include "command.h"
 
 #include <limits.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,8 +16,9 @@ typedef struct session {
     hr_device *device;
     hr_model *model;
     hr_generate_options options;
-    bool shows; /* the text goes to stdout as it comes */
-    char *said; /* all of it */
+    bool shows;         /* the text goes to stdout as it comes */
+    const char *prompt; /* to be shown before it; NULL = nothing, or done */
+    char *said;         /* all of it */
     size_t said_length, said_room;
     hr_chat_turn turns[TURNS_MOST];
     char *owned[TURNS_MOST]; /* texts of turns, for free() */
@@ -73,8 +75,16 @@ static void show(const char *text, size_t length) {
     fflush(stdout);
 }
 
+/* Behind the progress of what is read, which has the line to itself. */
+static void show_prompt(session *session) {
+    terminal_progress_end(session->terminal);
+    if (session->shows && session->prompt) show(session->prompt, strlen(session->prompt));
+    session->prompt = NULL;
+}
+
 static bool said(void *context, const char *text, size_t length) {
     session *session = context;
+    show_prompt(session);
     if (session->said_length + length + 1 > session->said_room) {
         size_t room = 2 * (session->said_length + length + 512);
         char *grown = realloc(session->said, room);
@@ -86,7 +96,7 @@ static bool said(void *context, const char *text, size_t length) {
     session->said_length += length;
     session->said[session->said_length] = 0;
     if (session->shows) show(text, length);
-    return !terminal_interrupted();
+    return !terminal_interrupted() && !ferror(stdout); /* nobody reads it any more */
 }
 
 /* All of a file, or of standard input; for free(). */
@@ -102,6 +112,10 @@ static int input_read(const arguments *arguments, FILE *file, char **out) {
     }
     if (!text) return complain(arguments, "out of memory");
     text[length] = 0;
+    if (strlen(text) != length) {
+        free(text);
+        return complain(arguments, "standard input holds a byte 0, so it is no text");
+    }
     *out = text;
     return 0;
 }
@@ -140,6 +154,10 @@ static hr_status text_continue(session *session, const char *text, hr_special_na
     if (session->said) *session->said = 0;
     status = hr_model_generate(session->model, tokens, (int64_t)count, &session->options, out);
     free(tokens);
+    if (status == HR_OK)
+        show_prompt(session); /* where nothing was said */
+    else
+        terminal_progress_end(session->terminal);
     return status;
 }
 
@@ -191,7 +209,7 @@ static int text_run(session *session, const char *prompt) {
         session->turns[session->turn_count++] = (hr_chat_turn){"user", prompt};
         code = answer(session, &generation);
     } else {
-        if (session->shows) show(prompt, strlen(prompt));
+        session->prompt = prompt;
         hr_status status = text_continue(session, prompt, HR_SPECIAL_AS_TEXT, &generation);
         if (status != HR_OK) code = complain_status(session->arguments, status);
     }
@@ -208,6 +226,21 @@ static bool turn_add(session *session, const char *role, const char *text) {
     return copy != NULL;
 }
 
+/* The next line from the terminal; false at the end, or where an interrupt came first: getline() would wait
+ * on. */
+static bool line_read(char **line, size_t *room) {
+    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
+    fprintf(stderr, "> ");
+    while (!terminal_interrupted() && poll(&in, 1, 100) == 0) /* ms: a signal may come just before it waits */
+        ;
+    if (terminal_interrupted() || getline(line, room, stdin) < 0) {
+        fprintf(stderr, "\n");
+        return false;
+    }
+    (*line)[strcspn(*line, "\n")] = 0;
+    return true;
+}
+
 /* A chat on a terminal, until its end. */
 static int chat_run(session *session) {
     char *line = NULL;
@@ -215,9 +248,7 @@ static int chat_run(session *session) {
     int code = 0;
     hr_generation generation = {0};
     while (code == 0 && session->turn_count + 2 <= TURNS_MOST && !terminal_interrupted()) {
-        fprintf(stderr, "> ");
-        if (getline(&line, &room, stdin) < 0) break;
-        line[strcspn(line, "\n")] = 0;
+        if (!line_read(&line, &room)) break;
         if (!*line) continue;
         code = turn_add(session, "user", line) ? answer(session, &generation)
                                                : complain(session->arguments, "out of memory");
@@ -259,12 +290,19 @@ static int run_generate(const arguments *arguments, terminal *terminal) {
     int code = options_read(arguments, &session->options, &model_options);
     session->options.said = said;
     session->options.said_context = session;
+    session->options.progress = terminal_progress;
+    session->options.progress_context = terminal;
     if (code == 0 && (arguments->word_count < 1 || arguments->word_count > 2))
         code = complain(
             arguments,
             "give a model's file, and the text in quotes: headroom generate MODEL \"Once upon a time\"");
+    const char *device = arguments_value(arguments, "device", "cpu");
+    if (code == 0 && strcmp(device, "cpu") != 0)
+        code = complain(arguments, "models run on a CPU: --device is cpu, not \"%s\"", device);
+    if (code == 0 && arguments_has(arguments, "system") && !arguments_has(arguments, "chat"))
+        code = complain(arguments, "--system is said before a chat; add --chat");
     hr_status status = HR_OK;
-    if (code == 0) status = hr_device_open(arguments_value(arguments, "device", "cpu"), &session->device);
+    if (code == 0) status = hr_device_open(device, &session->device);
     if (code == 0 && status == HR_OK)
         status = hr_model_open(session->device, arguments->words[0], &model_options, &session->model);
     if (status != HR_OK) code = complain_status(arguments, status);

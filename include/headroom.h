@@ -595,6 +595,9 @@ typedef struct hr_generate_options {
     hr_sampling sampling;
     hr_said_fn said;
     void *said_context;
+    hr_progress_fn
+        progress; /* while the text that is there is read, which may compile; NULL = nobody watches */
+    void *progress_context;
 } hr_generate_options;
 
 /* Why a text ended. */
@@ -609,7 +612,7 @@ typedef struct hr_generation {
 } hr_generation;
 
 /* Goes on with a text of `count` tokens. What of it the context holds from before is not fed again.
- * HR_BAD_INPUT where it is longer than the context. */
+ * HR_BAD_INPUT where it is longer than the context, HR_CANCELLED where `progress` stopped it. */
 HR_API hr_status hr_model_generate(hr_model *model, const int32_t *tokens, int64_t count,
                                    const hr_generate_options *options, hr_generation *out);
 
@@ -769,8 +772,9 @@ typedef struct hr_report_style {
 HR_API hr_status hr_report_run_text(const hr_run_result *result, const hr_report_style *style, char **out);
 /* One JSON object; headroom-run(1) names its keys. */
 HR_API hr_status hr_report_run_json(const hr_run_result *result, char **out);
-/* One self-contained page with the roofline plot, the variants, the plan and the source. */
+/* The stages and why each has its shape, as one JSON object: `headroom explain --json`. */
 HR_API hr_status hr_report_explain_json(const hr_run_result *result, char **out);
+/* One self-contained page with the roofline plot, the variants, the plan and the source. */
 HR_API hr_status hr_report_run_html(const hr_run_result *result, char **out);
 
 /* Where the time of a sequence's launches went, kernel by kernel, beside the floor by `roof` (NULL: without).

@@ -6,6 +6,7 @@
 #include "model/model.h"
 
 #include "run/kernel.h"
+#include "run/sequence.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -46,12 +47,26 @@ static hr_status step_get(struct hr_model *model, int64_t tokens, int64_t answer
     return HR_OK;
 }
 
+/* An hr_progress_fn over one step of a text that is read: what is not prepared yet has no time that can be
+ * guessed. */
+static bool step_progress(void *context, const char *what, double done, double total) {
+    const struct hr_model *model = context;
+    double tokens =
+        (double)(model->past - model->progress_from) + done / total * (double)model->progress_step;
+    if (strcmp(what, "preparing") == 0)
+        return model->progress(model->progress_context, "preparing the kernels", 0, 0);
+    return model->progress(model->progress_context, "reading the text", tokens,
+                           (double)(model->progress_to - model->progress_from));
+}
+
 static hr_status piece_feed(struct hr_model *model, const int32_t *tokens, int64_t count, int64_t answers) {
     hr_model_step *step;
     HR_TRY(step_get(model, count, answers, &step));
     memcpy(model->token, tokens, (size_t)count * sizeof *tokens);
     for (int64_t i = 0; i < count; i++)
         model->position[i] = (int32_t)(model->past + i);
+    model->progress_step = count;
+    hr_sequence_watch(step->sequence, model->progress ? step_progress : NULL, model);
     HR_TRY(hr_sequence_launch(step->sequence, model->past));
     memcpy(model->fed + model->past, tokens, (size_t)count * sizeof *tokens);
     model->past += count;

@@ -82,6 +82,18 @@ static hr_status next_token(struct hr_model *model, const hr_generate_options *o
     return HR_OK;
 }
 
+/* The text that is there already; its last token's logits. */
+static hr_status text_feed(struct hr_model *model, const int32_t *tokens, int64_t count,
+                           const hr_generate_options *options, const float **logits) {
+    model->progress = options->progress;
+    model->progress_context = options->progress_context;
+    model->progress_from = model->past;
+    model->progress_to = model->past + count;
+    hr_status status = hr_model_feed(model, tokens, count, 1, logits);
+    model->progress = NULL;
+    return status == HR_CANCELLED ? hr_fail(status, "stopped while the text was read") : status;
+}
+
 static hr_status generate(struct hr_model *model, const int32_t *tokens, const hr_generate_options *options,
                           hr_generation *out) {
     speaking speaking = {.said = options->said, .context = options->said_context};
@@ -89,7 +101,7 @@ static hr_status generate(struct hr_model *model, const int32_t *tokens, const h
     int32_t token;
     bool ended;
     double begun = hr_clock_seconds();
-    HR_TRY(hr_model_feed(model, tokens, out->fed_tokens, 1, &logits));
+    HR_TRY(text_feed(model, tokens, out->fed_tokens, options, &logits));
     HR_TRY(next_token(model, options, logits, &speaking, out, &token, &ended));
     out->prompt_seconds = hr_clock_seconds() - begun;
     if (!ended) HR_TRY(hr_model_token_ready(model));
@@ -115,7 +127,8 @@ hr_status hr_model_generate(hr_model *model, const int32_t *tokens, int64_t coun
     if (count < 1) return hr_fail(HR_BAD_INPUT, "a text begins with at least one token");
     if (count >= model->context)
         return hr_fail(HR_BAD_INPUT,
-                       "the text of %" PRId64 " tokens leaves no room in the model's context of %" PRId64,
+                       "the text of %" PRId64 " tokens leaves no room in the model's context of %" PRId64
+                       "; shorten it, or ask for a larger context where the model has one",
                        count, model->context);
     hr_generation made = {.prompt_tokens = count};
     int64_t same = held_already(model, tokens, count);

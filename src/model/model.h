@@ -79,6 +79,9 @@ struct hr_model {
     hr_model_step steps[HR_MODEL_STEPS_MOST];
     int step_count;
     uint64_t clock;
+    hr_progress_fn progress; /* while a text is read; NULL = nobody watches */
+    void *progress_context;
+    int64_t progress_from, progress_to, progress_step; /* tokens of the context; of the step that runs */
 };
 
 /* ---- step.c ---- */

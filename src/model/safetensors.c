@@ -84,9 +84,10 @@ hr_status hr_safetensors_read(hr_weight_file *file, const char *path, const unsi
         return hr_fail(HR_BAD_INPUT, "%s: is neither GGUF nor safetensors: it is too short", path);
     memcpy(&size, data, sizeof size);
     if (size > HEADER_MOST || size > length - sizeof size)
-        return hr_fail(HR_BAD_INPUT,
-                       "%s: is neither GGUF nor safetensors, or cut short: a header of %llu bytes", path,
-                       (unsigned long long)size);
+        return hr_fail(
+            HR_BAD_INPUT,
+            "%s: is neither GGUF nor safetensors, whose header would have %llu bytes: more than there are",
+            path, (unsigned long long)size);
     json_error_t error;
     json_t *header =
         json_loadb((const char *)data + sizeof size, (size_t)size, JSON_REJECT_DUPLICATES, &error);

@@ -112,7 +112,7 @@ static void decode_line(hr_sheet *paper, const hr_generation_report *report, con
     double tokens = later_tokens(made), a_token = tokens > 0 ? made->seconds / tokens : 0;
     const char *dot = hr_sheet_dot(paper);
     hr_sheet_label(paper, "decode");
-    hr_sheet_format(paper, HR_INK_PLAIN, "%" PRId64 " tokens", made->tokens);
+    hr_sheet_format(paper, HR_INK_PLAIN, "%" PRId64 " token%s", made->tokens, made->tokens == 1 ? "" : "s");
     if (tokens > 0)
         hr_sheet_format(paper, HR_INK_PLAIN, "%s%.1f tokens/s%s%s%s%s a token", dot,
                         rate(tokens, made->seconds), dot, hr_words_rate(times->bytes / a_token, "B/s").text,
@@ -134,8 +134,8 @@ static hr_status generation_text(const hr_generation_report *report, const step_
     const hr_generation *made = &report->generation;
     hr_sheet paper = hr_sheet_begin(style);
     hr_sheet_label(&paper, "prefill");
-    hr_sheet_format(&paper, HR_INK_PLAIN, "%" PRId64 " tokens%s%.1f tokens/s%s%s to the first token",
-                    made->fed_tokens, hr_sheet_dot(&paper),
+    hr_sheet_format(&paper, HR_INK_PLAIN, "%" PRId64 " token%s%s%.1f tokens/s%s%s to the first token",
+                    made->fed_tokens, made->fed_tokens == 1 ? "" : "s", hr_sheet_dot(&paper),
                     rate((double)made->fed_tokens, made->prompt_seconds), hr_sheet_dot(&paper),
                     hr_words_time(made->prompt_seconds, paper.style.unicode).text);
     hr_sheet_end_line(&paper);

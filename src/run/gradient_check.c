@@ -392,7 +392,8 @@ static hr_status compare(comparison *c, const hr_function *function, const hr_gr
     for (int s = 0; s < function->statement_count; s++)
         if (hr_expr_find(function->statements[s].value, is_stop, NULL))
             return hr_fail(HR_BAD_INPUT,
-                           "kernel %.60s has stop(...): its gradient is not that of its values, so it cannot "
+                           "kernel %.60s has stop(...), or sign(x), which is made with it: its gradient is "
+                           "not that of its values, so it cannot "
                            "be compared with their differences",
                            function->name);
     hr_gradient_options plain = *options;

@@ -4,6 +4,7 @@
  * arena in which buffers that are never needed at once share their place, and launches that allocate nothing.
  * Sizes and places may grow with one number, the step's: a cache's length, say.
  */
+#include "run/sequence.h"
 #include "base/clock.h"
 #include "base/dtype.h"
 #include "base/handle.h"
@@ -42,6 +43,8 @@ struct hr_sequence {
     size_t arena_size;
     bool planned;
     int64_t step; /* of the last launch */
+    hr_progress_fn progress;
+    void *progress_context;
 };
 
 /* ---- building ---- */
@@ -261,6 +264,17 @@ static hr_status arrays_make(const hr_sequence *sequence, const sequence_call *c
     return HR_OK;
 }
 
+void hr_sequence_watch(hr_sequence *sequence, hr_progress_fn progress, void *context) {
+    sequence->progress = progress;
+    sequence->progress_context = context;
+}
+
+static bool goes_on(const hr_sequence *sequence, int i) {
+    return !sequence->progress ||
+           sequence->progress(sequence->progress_context,
+                              sequence->calls[i].launches ? "running" : "preparing", i, sequence->call_count);
+}
+
 hr_status hr_sequence_launch(hr_sequence *sequence, int64_t step) {
     HR_TRY(hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__));
     if (!sequence->planned) HR_TRY(hr_sequence_plan(sequence));
@@ -269,6 +283,7 @@ hr_status hr_sequence_launch(hr_sequence *sequence, int64_t step) {
     sequence->step = step;
     for (int i = 0; i < sequence->call_count; i++) {
         sequence_call *call = &sequence->calls[i];
+        if (!goes_on(sequence, i)) return hr_fail(HR_CANCELLED, "a launch of a sequence was stopped");
         hr_status status = arrays_make(sequence, call, step, &made);
         if (status == HR_OK) status = hr_kernel_execute(call->kernel, made.arrays, call->count, NULL);
         if (status != HR_OK)

@@ -8,6 +8,8 @@ HEADROOM_TEST_MODEL says. Exit 77: NumPy is not installed.
 import ctypes
 import json
 import os
+import pty
+import signal
 import subprocess
 import sys
 import tempfile
@@ -265,7 +267,67 @@ def test_command(path):
     check(full["end"] in ("context", "stop"), "until the context is full")
     chat = run(path, "hello", "--chat", "-n", 4, "--explain")
     check("linear" in chat.stderr and "prefill" in chat.stderr, f"what is explained: {chat.stderr}")
-    check("no room" in run(path, "word " * 40, code=2).stderr, "a text beyond the context")
+    long = run(path, "word " * 40, code=2)
+    check("no room" in long.stderr and not long.stdout, f"a text beyond the context is not begun: {long}")
+    check("holds a byte 0" in run(path, code=2, text="the\0sea").stderr, "a text with a byte 0")
+    check("add --chat" in run(path, "x", "--system", "be short", code=2).stderr, "--system without a chat")
+    check("models run on a CPU" in run(path, "x", "--device", "cuda", code=2).stderr, "a device that no model runs on")
+
+
+def test_reader_left(path):
+    """Where nobody reads any more, nothing is generated: 60 tokens are not there."""
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([BUILD / "headroom", "generate", path, "the sea", "-n", "60"], stdout=write, stderr=subprocess.PIPE, encoding="utf-8")
+    os.close(write)
+    check("decode    1 token\n" in done.stderr, f"a pipe that nobody reads: {done.stderr}")
+
+
+def test_interrupted_chat(path):
+    """An interrupt leaves a chat that waits for a line."""
+    here, there = pty.openpty()
+    chat = subprocess.Popen([BUILD / "headroom", "generate", path, "--chat"], stdin=there, stdout=there, stderr=there)
+    said = b""
+    while b"> " not in said:
+        said += os.read(here, 1024)
+    chat.send_signal(signal.SIGINT)
+    check(chat.wait(60) == -signal.SIGINT, f"an interrupted chat ends with {chat.returncode}")
+    os.close(here)
+    os.close(there)
+
+
+# ---- progress ----
+
+PROGRESS = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_double, ctypes.c_double)
+
+
+class Sampling(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("temperature", ctypes.c_double), ("top_k", ctypes.c_int64), ("top_p", ctypes.c_double),
+                ("min_p", ctypes.c_double), ("seed", ctypes.c_uint64)]
+
+
+class Options(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("most", ctypes.c_int64), ("sampling", Sampling), ("said", ctypes.c_void_p),
+                ("said_context", ctypes.c_void_p), ("progress", PROGRESS), ("progress_context", ctypes.c_void_p)]
+
+
+def test_progress(path, vocabulary):
+    seen, model = [], Model(path, vocabulary)
+
+    def generate(tokens, goes_on):
+        options = Options(ctypes.sizeof(Options), 1, Sampling(ctypes.sizeof(Sampling)), None, None,
+                          PROGRESS(lambda context, what, done, total: seen.append((what, done, total)) or goes_on))
+        given, made = (ctypes.c_int32 * len(tokens))(*tokens), ctypes.create_string_buffer(256)
+        return library.hr_model_generate(model.model, given, ctypes.c_int64(len(tokens)), ctypes.byref(options), made)
+
+    check(generate([1, 2, 3], False) != 0 and library.hr_last_error() == b"stopped while the text was read", "a text that is stopped")
+    check(seen == [(b"preparing the kernels", 0, 0)], f"what is said before the first kernel: {seen}")
+    check(generate([1, 2, 3], True) == 0, "the same text goes on")
+    seen.clear()
+    check(generate([4, 5, 6], True) == 0, "a text of the same length")
+    parts = [done for what, done, total in seen if what == b"reading the text" and total == 3]
+    check(len(parts) == len(seen) > 20 and parts == sorted(parts) and 0 == parts[0] < parts[-1] < 3, f"progress: {seen}")
+    model.close()
 
 
 def test_refused(path, pairs, tensors):
@@ -365,6 +427,9 @@ test_tokens(path, parts[0])
 test_tokenizers()
 test_pieces()
 test_command(path)
+test_reader_left(path)
+test_interrupted_chat(path)
+test_progress(path, len(parts[0]["tokenizer.ggml.tokens"]))
 test_safetensors(*parts)
 test_refused(path, *parts)
 test_texts(path)
