@@ -39,6 +39,15 @@ static const char *bf16_unit_name(const words *s, const hr_stage *stage) {
                                : ", all bf16: vectors multiply them in pairs";
 }
 
+static const char *why_map(words *s, const hr_cpu_walk *walk) {
+    const char *axis =
+        walk->written_out ? hr_arena_format(s->arena, ", all of axis %s at a time", walk->written_out) : "";
+    return hr_arena_format(s->arena, "no reduction: one pass over the elements%s%s", axis,
+                           walk->gathered ? "; each thread goes through its tasks in the order of the rows "
+                                            "that they gather"
+                                          : "");
+}
+
 static const char *why_of(words *s, const hr_stage *stage) {
     hr_arena *arena = s->arena;
     const char *rows = tensor_names(s, stage, HR_STEP_REDUCE_ROW, false);
@@ -47,14 +56,7 @@ static const char *why_of(words *s, const hr_stage *stage) {
     const char *lanes = index_names(s, stage->row, stage->row_count);
     switch (stage->shape) {
     case HR_SHAPE_MAP:
-        return hr_arena_format(arena, "no reduction: one pass over the elements%s%s%s%s",
-                               hr_cpu_walk_of(stage)->written_out ? ", all of axis " : "",
-                               hr_cpu_walk_of(stage)->written_out ? hr_cpu_walk_of(stage)->written_out : "",
-                               hr_cpu_walk_of(stage)->written_out ? " at a time" : "",
-                               hr_cpu_walk_of(stage)->gathered
-                                   ? "; each thread goes through its tasks in the order of the "
-                                     "rows that they gather"
-                                   : "");
+        return why_map(s, hr_cpu_walk_of(stage));
     case HR_SHAPE_CONTRACT:
         return hr_arena_format(arena,
                                "a sum of products of two operands with different free indices%s; what "
