@@ -513,7 +513,7 @@ typedef struct hr_model_options {
     size_t size;
     const char *text_path; /* a family's text in place of those that the library knows; NULL = these */
     int64_t context;       /* tokens that there is room for; 0 = as many as the model was taught with */
-    int threads;           /* 0 = all */
+    int threads;           /* 0 = all; at most the processors there are */
 } hr_model_options;
 
 /* `path`: a GGUF file, or a folder with config.json and safetensors files, which bring no tokenizer: such a

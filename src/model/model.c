@@ -338,6 +338,7 @@ hr_status hr_model_open(hr_device *device, const char *path, const hr_model_opti
         return hr_fail(HR_BAD_INPUT, "the options of a model do not say their size");
     if (!hr_device_memory_is_host(device))
         return hr_fail(HR_NOT_AVAILABLE, "models run on a CPU; give the device cpu");
+    HR_TRY(hr_threads_check(device, options->threads));
     struct hr_model *model = hr_memory_zeros(1, sizeof *model);
     if (!model) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a model");
     model->handle.kind = HR_HANDLE_MODEL;

@@ -201,7 +201,7 @@ hr_status hr_kernel_planned(hr_kernel *kernel, hr_prepared **out);
 hr_status hr_kernel_ready_at(hr_kernel *kernel, const int64_t *extents, const hr_preparing *preparing,
                              hr_prepared **out);
 /* HR_BAD_INPUT where the device has not so many; 0 = all. */
-hr_status hr_threads_check(const hr_kernel *kernel, int threads);
+hr_status hr_threads_check(const hr_device *device, int threads);
 /* Threads and bytes of scratch of a launch at other extents. */
 hr_status hr_prepared_sizes(const hr_kernel *kernel, const hr_prepared *state, const int64_t *extents,
                             int *threads, int64_t *scratch);

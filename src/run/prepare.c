@@ -499,8 +499,8 @@ hr_status hr_kernel_planned(hr_kernel *kernel, hr_prepared **out) {
     return status;
 }
 
-hr_status hr_threads_check(const hr_kernel *kernel, int threads) {
-    int most = kernel->device->limits.threads;
+hr_status hr_threads_check(const hr_device *device, int threads) {
+    const int most = device->limits.threads;
     if (threads >= 0 && threads <= most) return HR_OK;
     return hr_fail(HR_BAD_INPUT, "threads is %d; there are 1 to %d of them here, and 0 is all", threads,
                    most);
@@ -515,7 +515,7 @@ hr_status hr_kernel_prepare(hr_kernel *kernel, const hr_prepare_options *options
                                      "{.size = sizeof(hr_prepare_options)}");
     if (options) memcpy(&given, options, options->size < sizeof given ? options->size : sizeof given);
     if (given.tune > HR_TUNE_FULL) return hr_fail(HR_BAD_INPUT, "hr_prepare_options.tune is %d", given.tune);
-    HR_TRY(hr_threads_check(kernel, given.threads));
+    HR_TRY(hr_threads_check(kernel->device, given.threads));
     hr_preparing preparing = {.tune = given.tune,
                               .unfused = given.unfused,
                               .threads = given.threads,

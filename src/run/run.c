@@ -420,7 +420,7 @@ hr_status hr_kernel_run(hr_kernel *kernel, const hr_run_options *options, hr_run
                options->size < sizeof running.options ? options->size : sizeof running.options);
     if (running.options.tune > HR_TUNE_FULL)
         return hr_fail(HR_BAD_INPUT, "hr_run_options.tune is %d", (int)running.options.tune);
-    HR_TRY(hr_threads_check(kernel, running.options.threads));
+    HR_TRY(hr_threads_check(kernel->device, running.options.threads));
     if (running.options.threads > 0) kernel->threads = running.options.threads;
     run_result *made = calloc(1, sizeof *made);
     if (!made) return hr_fail(HR_OUT_OF_MEMORY, "no memory for the result of a run");

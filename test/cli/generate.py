@@ -338,6 +338,8 @@ def test_refused(path, pairs, tensors):
         broken.write_bytes(data)
         said = run(broken, "x", code=2).stderr
         check(what in said, f"a broken file: {said}")
+    said = run(path, "x", "--threads", 99999, code=2).stderr
+    check("there are 1 to" in said, f"too many threads: {said}")
     for what, changed in (("no place", dict(tensors={"rope_freqs.weight": ("f32", (32,), np.ones(32, np.float32).view(np.uint8))})),
                           ("architecture", dict(pairs={"general.architecture": "mamba"})),
                           ("rope.scaling", dict(pairs={"llama.rope.scaling.type": "yarn"})),

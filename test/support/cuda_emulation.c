@@ -77,10 +77,11 @@ static hr_status launch_find(const cuda_object *object, const hr_launch *launch,
                        "%s: %lld x %lld x %lld blocks in clusters of %d, with %d threads: no such grid",
                        launch->entry, (long long)launch->grid[0], (long long)launch->grid[1],
                        (long long)launch->grid[2], launch->cluster, launch->threads);
-    if (launch->shared < 0 || launch->shared + (int64_t)object->shared_bytes > SHARED_BYTES)
-        return hr_fail(HR_WRONG_RESULT,
-                       "%s: %lld + %zu bytes of shared memory are more than a block can have", launch->entry,
-                       (long long)launch->shared, object->shared_bytes);
+    /* Arrays with names are those of all kernels of the source; how many a kernel has itself the assembler
+     * says. */
+    if (launch->shared < 0 || launch->shared > SHARED_BYTES)
+        return hr_fail(HR_WRONG_RESULT, "%s: %lld bytes of shared memory are more than a block can have",
+                       launch->entry, (long long)launch->shared);
     for (int i = 0; i < object->count; i++)
         if (strcmp(object->names[i], launch->entry) == 0) {
             *out = object->calls[i];

@@ -80,7 +80,8 @@ static void for_each_kernel(bool unfused) {
         for (int k = 0; k < count; k++)
             for (size_t s = 0; s < (unfused ? 1 : sizeof sizes / sizeof *sizes); s++)
                 for (int narrow = 0; narrow < 2; narrow++, cases++)
-                    if (unfused || sample_takes(2 * s + (size_t)narrow + (size_t)cases / 8, 2))
+                    if (unfused ? sample_takes((size_t)(cases + cases / 2), 2) /* one dtype of each */
+                                : sample_takes(2 * s + (size_t)narrow + (size_t)cases / 8, 4))
                         check_case(path, text, length, names[k], narrow ? HR_BF16 : HR_F32, sizes[s],
                                    unfused);
         free(text);
