@@ -81,6 +81,20 @@ const char *hr_check_axis_words(hr_checker *checker, int tensor, int axis) {
     return hr_arena_format(checker->arena, "axis %d of %s", axis, hr_text_shown(name, strlen(name)).text);
 }
 
+bool hr_check_has_extents(hr_checker *checker, const int *indices, int count) {
+    bool good = true;
+    for (int i = 0; i < count; i++) {
+        const hr_index *index = &checker->function->indices[indices[i]];
+        if (index->extent) continue;
+        hr_shown name = hr_text_shown(index->name, strlen(index->name));
+        hr_messages_add(checker->messages, index->place,
+                        "%s stands alone on no axis, so its range is unknown; write %s < N with an extent N",
+                        name.text, name.text);
+        good = false;
+    }
+    return good;
+}
+
 bool hr_check_range(hr_checker *checker, int index, hr_expr *extent, hr_place place, const char *origin,
                     const char *mend) {
     hr_index *entry = &checker->function->indices[index];

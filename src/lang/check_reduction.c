@@ -133,20 +133,6 @@ static bool range(hr_checker *checker, const hr_syntax *syntax, bool softmax, in
     return !extent || hr_check_range(checker, *out, extent, limit->place, "a range", NULL);
 }
 
-static bool has_extents(hr_checker *checker, const int *bound, int count) {
-    bool good = true;
-    for (int i = 0; i < count; i++) {
-        hr_index *index = &checker->function->indices[bound[i]];
-        if (index->extent) continue;
-        hr_shown text = hr_text_shown(index->name, strlen(index->name));
-        hr_messages_add(checker->messages, index->place,
-                        "%s stands alone on no axis, so its range is unknown; write %s < N with an extent N",
-                        text.text, text.text);
-        good = false;
-    }
-    return good;
-}
-
 /* ---- what is beyond the bounds ---- */
 
 /* What changes nothing in the reduction, of the type of its argument. */
@@ -243,7 +229,7 @@ static hr_expr *reduced(hr_checker *checker, const hr_syntax *syntax, hr_op op, 
     hr_expr *arg = hr_check_expression(checker, syntax->body);
     for (int i = 0; i < count && softmax; i++)
         checker->indices[bound[i]].normalised--;
-    if (!arg || (!softmax && !has_extents(checker, bound, count))) return NULL;
+    if (!arg || (!softmax && !hr_check_has_extents(checker, bound, count))) return NULL;
     bool bounded = false;
     for (int i = 0; i < count; i++)
         bounded = bounded || bounds[i].condition;

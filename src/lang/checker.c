@@ -299,20 +299,6 @@ static bool may_be_assigned(hr_checker *checker, const hr_statement_syntax *synt
     return !state->failed;
 }
 
-static bool domain_has_extents(hr_checker *checker, const hr_statement *statement) {
-    bool good = true;
-    for (int i = 0; i < statement->domain_count; i++) {
-        hr_index *index = &checker->function->indices[statement->domain[i]];
-        if (index->extent) continue;
-        hr_shown name = hr_text_shown(index->name, strlen(index->name));
-        hr_messages_add(checker->messages, index->place,
-                        "%s stands alone on no axis, so its range is unknown; write %s < N with an extent N",
-                        name.text, name.text);
-        good = false;
-    }
-    return good;
-}
-
 static void shape_local(hr_checker *checker, const hr_statement *statement, hr_tensor *tensor) {
     tensor->rank = statement->subscript_count;
     tensor->dtype = statement->value->type;
@@ -368,7 +354,7 @@ static bool check_sides(hr_checker *checker, const hr_statement_syntax *syntax, 
             left.good = hr_check_condition(checker, syntax->condition, statement);
         checker->target = -1;
         checker->own = NULL;
-        left.good = left.good && domain_has_extents(checker, statement);
+        left.good = left.good && hr_check_has_extents(checker, statement->domain, statement->domain_count);
     }
     hr_check_close_indices(checker, checker->live_count - left.opened);
     if (left.good && tensor->role == HR_ROLE_LOCAL) shape_local(checker, statement, tensor);

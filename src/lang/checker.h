@@ -135,6 +135,8 @@ hr_expr *hr_check_conversion(hr_checker *checker, hr_dtype dtype, hr_place place
 
 /* An extent of a declaration or a range; new names become extents. */
 hr_expr *hr_check_extent(hr_checker *checker, const hr_syntax *syntax);
+/* False, with a message each, where one of the indices has no range. */
+bool hr_check_has_extents(hr_checker *checker, const int *indices, int count);
 /* Index `index` ranges over `extent`, says `origin` at `place`: the first word or one that must agree.
  * `mend`: what the message advises; NULL: that a part of the axis is written m + 0. */
 bool hr_check_range(hr_checker *checker, int index, hr_expr *extent, hr_place place, const char *origin,

@@ -15,8 +15,8 @@ typedef struct hr_product_printer {
     int number;
 } hr_product_printer;
 
-/* An operand that is walked in blocks, and the index along which it asks for what lies ahead; -1 = asks for
- * nothing. `whole`: its lines have room for a whole vector at their end. */
+/* An operand that is walked in blocks, and the index along which it prefetches; -1 = it does not. `whole`:
+ * its lines have room for a whole vector at their end. */
 typedef struct hr_walked_operand {
     const hr_expr *value;
     int ahead;
