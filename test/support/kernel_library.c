@@ -35,6 +35,34 @@ static hr_status file_open(const char *name, hr_dtype dtype, const char **path, 
     return status;
 }
 
+static hr_status file_each(const char *name, kernel_text_fn take, void *context) {
+    char full[512], *text = malloc(TEXT_MAX);
+    snprintf(full, sizeof full, "%.250s/%.250s", folder(), name);
+    FILE *file = fopen(full, "rb");
+    const size_t length = text && file ? fread(text, 1, TEXT_MAX - 1, file) : 0;
+    if (file) fclose(file);
+    if (length) text[length] = 0;
+    for (const char *at = length ? text : NULL; at && (at = strstr(at, "kernel ")); at++) {
+        char kernel[64];
+        if ((at == text || at[-1] == '\n') && sscanf(at, "kernel %63[a-z0-9_]", kernel) == 1)
+            take(context, full, text, length, kernel);
+    }
+    free(text);
+    return length ? HR_OK : hr_fail(HR_IO, "%s cannot be read", full);
+}
+
+hr_status kernel_texts_each(kernel_text_fn take, void *context) {
+    struct dirent **entries;
+    const int count = scandir(folder(), &entries, is_text, alphasort);
+    hr_status status = count > 0 ? HR_OK : hr_fail(HR_IO, "%s holds no kernels", folder());
+    for (int i = 0; i < count; i++) {
+        if (status == HR_OK) status = file_each(entries[i]->d_name, take, context);
+        free(entries[i]);
+    }
+    if (count > 0) free(entries);
+    return status;
+}
+
 hr_status kernel_library_open(kernel_library *out) {
     struct dirent **entries;
     int count = scandir(folder(), &entries, is_text, alphasort);

@@ -15,13 +15,17 @@ typedef struct kernel_library {
 
 hr_status kernel_library_open(kernel_library *out);
 void kernel_library_close(kernel_library *library);
+/* Calls `take` with each kernel of kernels/, files by name; the text lives until it returns. */
+typedef void (*kernel_text_fn)(void *context, const char *path, const char *text, size_t length,
+                               const char *name);
+hr_status kernel_texts_each(kernel_text_fn take, void *context);
 /* "softmax T=f32"; NULL: there is none of that title. */
 const hr_function *kernel_library_function(const kernel_library *library, const char *title);
 /* How many heads of keys `heads` of queries may share in whole groups: a divisor of them. */
 int64_t kernel_groups(int64_t heads);
-/* What is not finite behind its mask changes nothing in its results, though 0 times it is NaN in its text:
- * whether the values of keys that are left out are read is nobody's business. test_cuda_attention and
- * test_cuda_decode hold that. */
+/* What is not finite in keys and values behind its mask changes nothing in its results, though 0 times it is
+ * NaN in its text: of its inputs only queries may be so, against the text. The rest is in test_cuda_attention
+ * and test_cuda_decode. */
 bool kernel_leaves_keys_out(const char *title);
 /* The kernel's extents in turn, the fourth for all further ones, and heads in whole groups; scalars that have
  * no default are 0.5. */

@@ -9,38 +9,11 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <dirent.h>
-
-enum { EXTENTS_MAX = 8, KERNELS_MAX = 16 };
 
 /* Sizes by the position of an extent among its kernel's: odd, even, vectors with and without a tail, one,
  * none. */
 static const int64_t sizes[][4] = {{37, 131, 3, 5},  {64, 256, 2, 32}, {1, 1, 1, 1},
                                    {3, 2050, 2, 17}, {0, 7, 2, 3},     {5, 0, 1, 2}};
-
-typedef struct kernel_case {
-    char path[256], name[64];
-} kernel_case;
-
-static char *read_file(const char *path, size_t *length) {
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    char *text = malloc(1 << 16);
-    assert_non_null(text);
-    *length = fread(text, 1, (1 << 16) - 1, file);
-    text[*length] = 0;
-    fclose(file);
-    return text;
-}
-
-/* Names of the kernels of a text; returns how many. */
-static int kernel_names(const char *text, char names[][64]) {
-    int count = 0;
-    for (const char *at = text; (at = strstr(at, "kernel ")); at++)
-        if ((at == text || at[-1] == '\n') && count < KERNELS_MAX)
-            sscanf(at, "kernel %63[a-z0-9_]", names[count++]);
-    return count;
-}
 
 static void check_case(const char *path, const char *text, size_t length, const char *name, hr_dtype dtype,
                        const int64_t *size, bool unfused) {
@@ -65,29 +38,24 @@ static void check_case(const char *path, const char *text, size_t length, const 
     hr_kernel_destroy(kernel);
 }
 
+typedef struct pass {
+    bool unfused;
+    int cases;
+} pass;
+
+static void text_check(void *context, const char *path, const char *text, size_t length, const char *name) {
+    pass *p = context;
+    for (size_t s = 0; s < (p->unfused ? 1 : sizeof sizes / sizeof *sizes); s++)
+        for (int narrow = 0; narrow < 2; narrow++, p->cases++)
+            if (p->unfused ? sample_takes((size_t)(p->cases + p->cases / 2), 2) /* one dtype of each */
+                           : sample_takes(2 * s + (size_t)narrow + (size_t)p->cases / 8, 4))
+                check_case(path, text, length, name, narrow ? HR_BF16 : HR_F32, sizes[s], p->unfused);
+}
+
 static void for_each_kernel(bool unfused) {
-    const char *folder = HR_SOURCE_DIR "/kernels";
-    DIR *files = opendir(folder);
-    int cases = 0;
-    assert_non_null(files);
-    for (struct dirent *entry; (entry = readdir(files));) {
-        char path[512], names[KERNELS_MAX][64];
-        size_t length;
-        if (!strstr(entry->d_name, ".hr")) continue;
-        snprintf(path, sizeof path, "%s/%.200s", folder, entry->d_name);
-        char *text = read_file(path, &length);
-        int count = kernel_names(text, names);
-        for (int k = 0; k < count; k++)
-            for (size_t s = 0; s < (unfused ? 1 : sizeof sizes / sizeof *sizes); s++)
-                for (int narrow = 0; narrow < 2; narrow++, cases++)
-                    if (unfused ? sample_takes((size_t)(cases + cases / 2), 2) /* one dtype of each */
-                                : sample_takes(2 * s + (size_t)narrow + (size_t)cases / 8, 4))
-                        check_case(path, text, length, names[k], narrow ? HR_BF16 : HR_F32, sizes[s],
-                                   unfused);
-        free(text);
-    }
-    closedir(files);
-    assert_true(cases > 40);
+    pass pass = {.unfused = unfused};
+    assert_int_equal(kernel_texts_each(text_check, &pass), HR_OK);
+    assert_true(pass.cases > 40);
 }
 
 static void test_library_at_many_sizes(void **state) {

@@ -12,6 +12,7 @@
 #include "run/check_sample.h"
 #include "run/kernel.h"
 #include "support/counting_device.h"
+#include "support/kernel_library.h"
 #include "support/random_program.h"
 
 #include <setjmp.h>
@@ -20,7 +21,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <dirent.h>
 #include <math.h>
 
 enum {
@@ -339,36 +339,17 @@ static void trials(trial t, int every) {
         }
 }
 
-static void file_try(const char *path) {
-    static int number;
-    static char text[1 << 16];
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    const size_t length = fread(text, 1, sizeof text - 1, file);
-    text[length] = 0;
-    fclose(file);
-    for (const char *at = text; (at = strstr(at, "kernel ")); at++) {
-        char name[64];
-        if ((at != text && at[-1] != '\n') || sscanf(at, "kernel %63[a-z0-9_]", name) != 1) continue;
-        if (is_long || number++ % SAMPLE == 0)
-            trials((trial){.path = path, .text = text, .length = length, .name = name},
-                   3 + number / SAMPLE % 3);
-    }
+static void text_try(void *context, const char *path, const char *text, size_t length, const char *name) {
+    int *number = context;
+    if (is_long || (*number)++ % SAMPLE == 0)
+        trials((trial){.path = path, .text = text, .length = length, .name = name}, 3 + *number / SAMPLE % 3);
 }
 
 static void test_kernels_of_the_library(void **state) {
     (void)state;
-    struct dirent **names;
-    const int count = scandir(HR_SOURCE_DIR "/kernels", &names, NULL, alphasort);
-    assert_true(count > 0);
+    int number = 0;
     missed = tried = hidden = 0;
-    for (int i = 0; i < count; i++) {
-        char path[512];
-        snprintf(path, sizeof path, "%s/kernels/%.200s", HR_SOURCE_DIR, names[i]->d_name);
-        if (strstr(names[i]->d_name, ".hr")) file_try(path);
-        free(names[i]);
-    }
-    free(names);
+    assert_int_equal(kernel_texts_each(text_try, &number), HR_OK);
     assert_true(tried > (is_long ? 1000 : 15));
     assert_int_equal(missed, 0);
     assert_true(hidden <= tried / 50);

@@ -8,6 +8,7 @@
 #include "run/check.h"
 #include "run/check_sample.h"
 #include "run/kernel.h"
+#include "support/kernel_library.h"
 #include "support/sample.h"
 
 #include <setjmp.h>
@@ -16,7 +17,6 @@
 #include <string.h>
 
 #include <cmocka.h>
-#include <dirent.h>
 #include <math.h>
 
 enum {
@@ -181,34 +181,16 @@ static void kernel_measure(const char *path, const char *text, size_t length, co
     hr_kernel_destroy(kernel);
 }
 
-static void file_measure(const char *path) {
-    static size_t number;
-    static char text[1 << 16];
-    FILE *file = fopen(path, "rb");
-    assert_non_null(file);
-    const size_t length = fread(text, 1, sizeof text - 1, file);
-    text[length] = 0;
-    fclose(file);
-    for (const char *at = text; (at = strstr(at, "kernel ")); at++) {
-        char name[64];
-        if ((at != text && at[-1] != '\n') || sscanf(at, "kernel %63[a-z0-9_]", name) != 1) continue;
-        if (sample_takes(number++, SAMPLE)) kernel_measure(path, text, length, name);
-    }
+static void text_measure(void *context, const char *path, const char *text, size_t length, const char *name) {
+    size_t *number = context;
+    if (sample_takes((*number)++, SAMPLE)) kernel_measure(path, text, length, name);
 }
 
 static void test_kernels_of_the_library(void **state) {
     (void)state;
-    struct dirent **names;
-    const int count = scandir(HR_SOURCE_DIR "/kernels", &names, NULL, alphasort);
-    assert_true(count > 0);
+    size_t number = 0;
     assert_int_equal(hr_device_open("cpu", &device), HR_OK);
-    for (int i = 0; i < count; i++) {
-        char path[512];
-        snprintf(path, sizeof path, "%s/kernels/%.200s", HR_SOURCE_DIR, names[i]->d_name);
-        if (strstr(names[i]->d_name, ".hr")) file_measure(path);
-        free(names[i]);
-    }
-    free(names);
+    assert_int_equal(kernel_texts_each(text_measure, &number), HR_OK);
     hr_device_destroy(device);
     assert_true(measured > 10);
     assert_int_equal(loose, 0);
