@@ -96,7 +96,8 @@ static hr_status array_move(hr_device *device, hr_kernel *kernel, const char *na
     }
     char *data = (char *)*kept + (one->unaligned ? element : 0);
     status = hr_device_download(device, host, array.data, bytes);
-    if (one->nonfinite && is_float(array.dtype)) bits_spoil(array.dtype, host, count);
+    const bool left_out = kernel_leaves_keys_out(hr_kernel_name(kernel)) && strcmp(name, "q") != 0;
+    if (one->nonfinite && !left_out && is_float(array.dtype)) bits_spoil(array.dtype, host, count);
     if (status == HR_OK) status = hr_device_upload(device, data, host, bytes);
     hr_array moved = {
         .size = sizeof moved, .data = data, .dtype = array.dtype, .rank = array.rank, .shape = shape};
