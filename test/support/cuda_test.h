@@ -4,6 +4,7 @@
 #define HR_TEST_SUPPORT_CUDA_TEST_H
 
 #include "support/cuda_case.h"
+#include "support/lang_text.h"
 
 #include <stdlib.h>
 
@@ -39,6 +40,22 @@ static inline void expect_right(const cuda_case *one, int number) {
     if (getenv("HR_VERBOSE"))
         print_message("%-24s %6lld  %.2f + %.2f s\n", kernel, columns, outcome.seconds_compile,
                       outcome.seconds_run);
+}
+
+/* What a text computes against the meaning of another one of the same arguments; some elements of the input
+ * `spoiled` are not finite. */
+static inline hr_status run_against(const char *text, const char *meaning, const int64_t *extents,
+                                    const char *spoiled) {
+    cuda_case one = {
+        .extents = extents, .limits = cuda_case_limits(90, 3), .spoiled = spoiled, .points = 2000};
+    cuda_outcome outcome;
+    hr_program *program = program_of(text), *other = program_of(meaning);
+    one.function = &program->functions[0];
+    one.meaning = &other->functions[0];
+    const hr_status status = run_or_skip(&one, &outcome);
+    hr_program_destroy(program);
+    hr_program_destroy(other);
+    return status;
 }
 
 #endif

@@ -143,27 +143,14 @@ static const char unmasked_values[] =
 static const char less[] = HEAD "    s[b, i, j] = where(j <= i, " DOT " * rsqrt(D), -inf)\n"
                                 "    o[b, i, e] = sum[j](softmax[j](s[b, i, j]) * (v[b, j, e] * 0.95)) }";
 
-static hr_program *parse(const char *text, const hr_function **function) {
-    hr_program *program;
-    if (hr_program_parse("attention.hr", text, strlen(text), &program) != HR_OK)
-        fail_msg("%s", hr_last_error());
-    assert_int_equal(hr_program_find(program, NULL, function), HR_OK);
-    return program;
-}
-
 /* Of the same arguments, against the meaning of another text. */
 static hr_status compare(const char *text, const char *meaning, const struct attention_case *size,
                          const char *spoiled) {
     int64_t extents[EXTENTS_MAX];
-    cuda_case one = {
-        .extents = extents, .limits = cuda_case_limits(90, 3), .spoiled = spoiled, .points = 2000};
-    cuda_outcome outcome;
-    hr_program *program = parse(text, &one.function), *other = parse(meaning, &one.meaning);
-    extents_set(one.function, size, extents);
-    const hr_status status = run_or_skip(&one, &outcome);
+    hr_program *program = program_of(text);
+    extents_set(&program->functions[0], size, extents);
     hr_program_destroy(program);
-    hr_program_destroy(other);
-    return status;
+    return run_against(text, meaning, extents, spoiled);
 }
 
 /* Infinities and NaN in keys and values past the mask change nothing, in the same tile as what is seen, too.

@@ -85,13 +85,6 @@ static void extents_set(const hr_function *function, const struct decode_case *o
             if (*function->extents[x] == values[i].name) extents[x] = values[i].value;
 }
 
-static hr_program *parse(const char *text, const hr_function **function) {
-    hr_program *program;
-    if (hr_program_parse("decode.hr", text, strlen(text), &program) != HR_OK) fail_msg("%s", hr_last_error());
-    assert_int_equal(hr_program_find(program, NULL, function), HR_OK);
-    return program;
-}
-
 /* It is one region, and keys are shared out. */
 static void expect_split(const cuda_case *one, int number) {
     hr_plan *plan;
@@ -114,7 +107,8 @@ static void test_decode(void **state) {
                          .seed = c,
                          .points = 300};
         if (only && (size_t)atoi(only) != c) continue;
-        hr_program *program = parse(cases[c].text, &one.function);
+        hr_program *program = program_of(cases[c].text);
+        one.function = &program->functions[0];
         extents_set(one.function, &cases[c], extents);
         expect_split(&one, (int)c);
         expect_right(&one, (int)c);
@@ -138,15 +132,10 @@ static const char less[] =
 static hr_status compare(const char *text, const char *meaning, const struct decode_case *size,
                          const char *spoiled) {
     int64_t extents[EXTENTS_MAX];
-    cuda_case one = {
-        .extents = extents, .limits = cuda_case_limits(90, 3), .spoiled = spoiled, .points = 2000};
-    cuda_outcome outcome;
-    hr_program *program = parse(text, &one.function), *other = parse(meaning, &one.meaning);
-    extents_set(one.function, size, extents);
-    const hr_status status = run_or_skip(&one, &outcome);
+    hr_program *program = program_of(text);
+    extents_set(&program->functions[0], size, extents);
     hr_program_destroy(program);
-    hr_program_destroy(other);
-    return status;
+    return run_against(text, meaning, extents, spoiled);
 }
 
 /* Infinities and NaN past the length change nothing, in the same step as what is seen, too; and the rounding
