@@ -55,7 +55,7 @@ struct hr_prepared {
     int threads; /* as asked for: 0 = all */
 
     hr_plan *plan;
-    hr_knobs knobs; /* of the plan */
+    hr_choice choice; /* of the plan */
     hr_tuned tuned;
     char tuning_key[33]; /* what `tuned` is kept under */
     hr_tune searched;    /* the most thorough search that `tuned` comes from */

@@ -144,12 +144,12 @@ hr_status hr_prepared_launches(const hr_kernel *kernel, const hr_prepared *state
                    kernel->function->name, count, state->launch_count);
 }
 
-static hr_status state_plan(const hr_kernel *kernel, hr_prepared *state, const hr_knobs *knobs) {
-    hr_schedule_options options = {.unfused = state->unfused, .knobs = *knobs};
+static hr_status state_plan(const hr_kernel *kernel, hr_prepared *state, const hr_choice *choice) {
+    hr_schedule_options options = {.unfused = state->unfused, .choice = *choice};
     hr_device_limits limits = kernel->device->limits;
     if (state->threads > 0 && state->threads < limits.threads) limits.threads = state->threads;
     state_clear(kernel, state);
-    state->knobs = *knobs;
+    state->choice = *choice;
     HR_TRY(hr_schedule_create(kernel->function, state->extents, state->layouts, &limits, &options,
                               &state->plan));
     if (hr_plan_has_lists(state->plan)) {
@@ -206,7 +206,7 @@ static hr_status state_compile(const hr_kernel *kernel, hr_prepared *state) {
 /* A choice of the search and what was made of it, until the best one becomes the kernel's. */
 typedef struct candidate {
     struct candidate *next;
-    hr_knobs knobs;
+    hr_choice choice;
     hr_prepared *state;
     char identity[33]; /* "" = nobody asked */
     bool warm;         /* it was launched once */
@@ -230,13 +230,13 @@ static void candidate_destroy(const tuning *tuning, candidate *candidate) {
 }
 
 /* Planned, and not in the list yet. */
-static hr_status candidate_create(const tuning *tuning, const hr_knobs *knobs, candidate **out) {
+static hr_status candidate_create(const tuning *tuning, const hr_choice *choice, candidate **out) {
     candidate *candidate = calloc(1, sizeof *candidate);
     if (!candidate) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a candidate");
-    candidate->knobs = *knobs;
+    candidate->choice = *choice;
     hr_status status = state_create(tuning->kernel, tuning->model->extents, tuning->model->unfused,
                                     tuning->model->threads, &candidate->state);
-    if (status == HR_OK) status = state_plan(tuning->kernel, candidate->state, knobs);
+    if (status == HR_OK) status = state_plan(tuning->kernel, candidate->state, choice);
     if (status == HR_OK)
         *out = candidate;
     else
@@ -251,20 +251,20 @@ static void candidate_keep(tuning *tuning, candidate *candidate) {
     pthread_mutex_unlock(&tuning->lock);
 }
 
-static candidate *candidate_find(tuning *tuning, const hr_knobs *knobs) {
+static candidate *candidate_find(tuning *tuning, const hr_choice *choice) {
     pthread_mutex_lock(&tuning->lock);
     candidate *found = tuning->candidates;
-    while (found && memcmp(&found->knobs, knobs, sizeof *knobs) != 0)
+    while (found && !hr_choice_is(&found->choice, choice))
         found = found->next;
     pthread_mutex_unlock(&tuning->lock);
     return found;
 }
 
-static hr_status tuning_prepare(void *context, const hr_knobs *knobs) {
+static hr_status tuning_prepare(void *context, const hr_choice *choice) {
     tuning *tuning = context;
-    candidate *known = candidate_find(tuning, knobs), *new = NULL;
+    candidate *known = candidate_find(tuning, choice), *new = NULL;
     if (known) return state_compile(tuning->kernel, known->state);
-    HR_TRY(candidate_create(tuning, knobs, &new));
+    HR_TRY(candidate_create(tuning, choice, &new));
     hr_status status = state_compile(tuning->kernel, new->state);
     if (status == HR_OK)
         candidate_keep(tuning, new);
@@ -311,10 +311,10 @@ static bool is_made(const tuning *tuning, const char *identity) {
 }
 
 /* What is planned and printed for this waits for `prepare`, but for a candidate like one before it. */
-static hr_status tuning_identify(void *context, const hr_knobs *knobs, char identity[33]) {
+static hr_status tuning_identify(void *context, const hr_choice *choice, char identity[33]) {
     tuning *tuning = context;
     candidate *new;
-    HR_TRY(candidate_create(tuning, knobs, &new));
+    HR_TRY(candidate_create(tuning, choice, &new));
     hr_status status = state_identify(new->state, new->identity);
     if (status == HR_OK) memcpy(identity, new->identity, sizeof new->identity);
     if (status == HR_OK && !is_made(tuning, identity))
@@ -339,9 +339,9 @@ static hr_status candidate_warm(tuning *tuning, candidate *candidate) {
     return HR_CANCELLED;
 }
 
-static hr_status tuning_time(void *context, const hr_knobs *knobs, double *seconds) {
+static hr_status tuning_time(void *context, const hr_choice *choice, double *seconds) {
     tuning *tuning = context;
-    candidate *candidate = candidate_find(tuning, knobs);
+    candidate *candidate = candidate_find(tuning, choice);
     hr_execution execution;
     if (!candidate || !candidate->state->module)
         return hr_fail(HR_INTERNAL, "a candidate was timed before it was prepared");
@@ -423,13 +423,13 @@ static int compiles_at_once(const hr_kernel *kernel) {
     return kernel->device->limits.compute && processors > 2 ? (int)processors : 2;
 }
 
-/* Plans `state` with the best knobs that are known, or are found now. */
+/* Plans `state` with the best choice that is known, or is found now. */
 static hr_status state_choose(hr_kernel *kernel, hr_prepared *state, const hr_preparing *preparing) {
     tuning tuning = {.kernel = kernel, .model = state, .preparing = preparing};
     hr_trial trial = {tuning_prepare, tuning_time, &tuning, compiles_at_once(kernel), tuning_identify};
     bool lists = hr_kernel_has_lists(kernel); /* one choice serves them, and their old values are not kept */
     hr_tune mode = preparing->tune == HR_TUNE_DEFAULT || lists ? HR_TUNE_NONE : preparing->tune;
-    HR_TRY(state_plan(kernel, state, &(hr_knobs){0}));
+    HR_TRY(state_plan(kernel, state, &(hr_choice){0}));
     HR_TRY(tuning_key(kernel, state, state->tuning_key));
     pthread_mutex_init(&tuning.lock, NULL);
     hr_status status =

@@ -74,8 +74,9 @@ static hr_status step_unfused_ready(running *running) {
 static void forget_wrong(const running *running) {
     const hr_prepared *state = running->fused;
     hr_run_result *result = running->result;
-    if (result->verified.ok || memcmp(&state->tuned.best, &(hr_knobs){0}, sizeof(hr_knobs)) == 0) return;
-    hr_knobs_label(&state->tuned.best, result->tune.left, sizeof result->tune.left);
+    if (result->verified.ok || !state->tuned.best.count) return;
+    hr_choice_label(&state->tuned.best, state->plan->stage_count, result->tune.left,
+                    sizeof result->tune.left);
     hr_tune_forget(state->tuning_key);
 }
 
@@ -303,18 +304,19 @@ static hr_status step_measure(running *running) {
 
 static void result_tuning(hr_run_result *result, const hr_prepared *state, hr_arena *arena) {
     const hr_tuned *tuned = &state->tuned;
+    const int stages = state->plan->stage_count;
     int count = tuned->tried_count ? tuned->tried_count : 1;
     hr_variant *variants = hr_arena_alloc(arena, (size_t)count * sizeof *variants);
     result->tune.tried = tuned->tried_count;
     result->tune.seconds = tuned->seconds;
     result->tune.cached = tuned->cached;
     for (int v = 0; v < tuned->tried_count; v++) {
-        hr_knobs_label(&tuned->tried[v].knobs, variants[v].label, sizeof variants[v].label);
+        hr_choice_label(&tuned->tried[v].choice, stages, variants[v].label, sizeof variants[v].label);
         variants[v].seconds = tuned->tried[v].seconds;
-        variants[v].chosen = memcmp(&tuned->tried[v].knobs, &tuned->best, sizeof tuned->best) == 0;
+        variants[v].chosen = hr_choice_is(&tuned->tried[v].choice, &tuned->best);
     }
     if (!tuned->tried_count) {
-        hr_knobs_label(&state->knobs, variants[0].label, sizeof variants[0].label);
+        hr_choice_label(&state->choice, stages, variants[0].label, sizeof variants[0].label);
         variants[0].seconds = result->seconds.median;
         variants[0].chosen = true;
     }

@@ -3,6 +3,7 @@
 #include "schedule/schedule.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 static void explain_materialised(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                                  hr_text *out) {
@@ -18,6 +19,14 @@ static void explain_materialised(const hr_plan *plan, const hr_stage *stage, con
         hr_text_format(out, "       materialised: %.60s, %.3f MB, because a later stage reads it\n",
                        tensor->name, (double)size / 1e6);
     }
+}
+
+static void explain_choice(const hr_stage *stage, hr_text *out) {
+    static const hr_knobs none = {0};
+    char label[256];
+    if (memcmp(hr_stage_knobs(stage), &none, sizeof none) == 0) return;
+    hr_knobs_label(hr_stage_knobs(stage), label, sizeof label);
+    hr_text_format(out, "       chosen: %s\n", label);
 }
 
 static void explain_stash(const hr_stage *stage, hr_text *out) {
@@ -80,6 +89,7 @@ void hr_schedule_explain(const hr_plan *plan, const int64_t *extents, hr_text *o
         hr_text_format(out, "\n%4d.  %s\n       why: %s\n", i + 1, stage->name, stage->why);
         for (int pass = 0; pass < stage->pass_count; pass++)
             explain_pass(plan, stage, pass, out);
+        explain_choice(stage, out);
         explain_stash(stage, out);
         explain_materialised(plan, stage, extents, out);
     }

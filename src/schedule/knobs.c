@@ -43,7 +43,14 @@ static hr_status check_together(const hr_knobs *knobs) {
     return HR_OK;
 }
 
-hr_status hr_knobs_check(const hr_knobs *knobs, unsigned scope) {
+int hr_knob_find(const char *name, size_t length) {
+    for (int i = 0; i < HR_KNOB_COUNT; i++)
+        if (strlen(hr_knob_list[i].name) == length && memcmp(hr_knob_list[i].name, name, length) == 0)
+            return i;
+    return -1;
+}
+
+hr_status hr_knobs_check(const hr_knobs *knobs) {
     for (int i = 0; i < HR_KNOB_COUNT; i++) {
         const hr_knob *knob = &hr_knob_list[i];
         const int value = hr_knob_get(knobs, i);
@@ -52,10 +59,6 @@ hr_status hr_knobs_check(const hr_knobs *knobs, unsigned scope) {
             return hr_fail(HR_BAD_INPUT,
                            "tunable \"%s\" is %d; it is from %d to %d, or 0 for the schedule's own choice",
                            knob->label, value, knob->least, knob->most);
-        if (!(knob->schedules & scope))
-            return hr_fail(HR_BAD_INPUT,
-                           "tunable \"%s\" is set, and no stage of this plan has a schedule that obeys it",
-                           knob->label);
     }
     return check_together(knobs);
 }
@@ -88,8 +91,9 @@ void hr_knobs_label(const hr_knobs *knobs, char *label, size_t size) {
 }
 
 const char *hr_tuning_help(void) {
-    static const char help[] =
-        "What a tuner may choose, as labels of choices say it; unset, a schedule chooses by itself.\n"
+    static const char help[] = "What a tuner may choose of each stage, as labels of choices say it: \"jam "
+                               "2\", and \"stage 2: jam 2\"\n"
+                               "where a plan has several. Unset, a schedule chooses by itself.\n"
 #define NUMBER(name, schedules, least, most, label, words)                                                   \
     "\n  " label " " #least "..." #most "\n      " words "\n"
 #define CHOICE(name, schedules, type, most, values, label, words)                                            \

@@ -1,4 +1,5 @@
-/* The tunables: what a tuner or a caller may choose of a schedule. knobs.def lists them; all else follows. */
+/* The tunables: what a tuner or a caller may choose of one stage's schedule. knobs.def lists them; all else
+ * follows. */
 #ifndef HR_SCHEDULE_KNOBS_H
 #define HR_SCHEDULE_KNOBS_H
 
@@ -13,9 +14,7 @@ typedef enum hr_knob_scope {
     HR_ON_CPU_PRODUCT = 1 << 1,
     HR_ON_CUDA_GRID = 1 << 2,
     HR_ON_CUDA_PRODUCT = 1 << 3,
-    HR_ON_CPU = HR_ON_CPU_WALK | HR_ON_CPU_PRODUCT,
-    HR_ON_CUDA = HR_ON_CUDA_GRID | HR_ON_CUDA_PRODUCT,
-    HR_ON_ALL = HR_ON_CPU | HR_ON_CUDA
+    HR_ON_CPU = HR_ON_CPU_WALK | HR_ON_CPU_PRODUCT
 } hr_knob_scope;
 
 /* The values of knobs that are a choice, in the order of their words in knobs.def. 0 = the schedule's own. */
@@ -76,9 +75,10 @@ extern const hr_knob hr_knob_list[HR_KNOB_COUNT];
 
 int hr_knob_get(const hr_knobs *knobs, int number);
 void hr_knob_set(hr_knobs *knobs, int number, int value);
-/* HR_BAD_INPUT with a sentence where a value is out of its range, or some knob is set that none of the
- * schedules `scope` has. */
-hr_status hr_knobs_check(const hr_knobs *knobs, unsigned scope);
+/* That of this name; -1 where there is none. */
+int hr_knob_find(const char *name, size_t length);
+/* HR_BAD_INPUT with a sentence where a value is out of its range, or values exclude each other. */
+hr_status hr_knobs_check(const hr_knobs *knobs);
 /* "stores streaming, jam 2": the knobs that are set, in words; "default" where none is. At most `size` bytes.
  */
 void hr_knobs_label(const hr_knobs *knobs, char *label, size_t size);

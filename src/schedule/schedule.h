@@ -40,7 +40,7 @@ enum { HR_SCATTER_NEAR = 2048 };
 
 typedef struct hr_schedule {
     hr_schedule_kind kind;
-    const hr_knobs *knobs; /* those that the stage obeys */
+    hr_knobs knobs; /* what was chosen for this stage */
     hr_lanes lanes;
     bool joins; /* each strip of columns, or block of rows, goes through this stage right after the one before
                    it */
@@ -59,7 +59,7 @@ typedef struct hr_schedule {
 } hr_schedule;
 
 static inline const hr_knobs *hr_stage_knobs(const hr_stage *stage) {
-    return stage->schedule->knobs;
+    return &stage->schedule->knobs;
 }
 
 static inline hr_stash *hr_stash_of(const hr_stage *stage) {

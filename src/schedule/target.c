@@ -15,12 +15,10 @@ const hr_target *hr_target_of(const hr_device_limits *limits) {
     return limits->compute ? &hr_target_cuda : &hr_target_cpu;
 }
 
-static void schedules_begin(hr_plan *plan, const hr_knobs *given) {
+static void schedules_begin(hr_plan *plan, const hr_choice *choice) {
     hr_schedule *schedules = hr_arena_alloc(plan->arena, ((size_t)plan->stage_count + 1) * sizeof *schedules);
-    hr_knobs *knobs = hr_arena_alloc(plan->arena, sizeof *knobs);
-    *knobs = *given;
     for (int i = 0; i < plan->stage_count; i++) {
-        schedules[i] = (hr_schedule){.knobs = knobs};
+        schedules[i] = (hr_schedule){.knobs = hr_choice_knobs(choice, i)};
         plan->stages[i].schedule = &schedules[i];
     }
 }
@@ -33,12 +31,13 @@ hr_status hr_schedule_create(const hr_function *function, const int64_t *extents
     const hr_schedule_options none = {0}, *given = options ? options : &none;
     const hr_facts facts = target->facts(limits);
     hr_plan *plan;
-    HR_TRY(hr_knobs_check(&given->knobs, target->scope));
     const bool unfused = given->unfused || given->general;
     HR_TRY(hr_plan_create(function, extents, layouts, limits, &facts, unfused, &plan));
     plan->general = given->general;
-    schedules_begin(plan, &given->knobs);
-    hr_status status = target->schedule(extents, unfused, plan);
+    schedules_begin(plan, &given->choice);
+    hr_status status = hr_choice_check(&given->choice, plan->stage_count);
+    if (status == HR_OK) status = target->schedule(extents, unfused, plan);
+    if (status == HR_OK) status = hr_schedule_obeys(plan, &given->choice);
     if (status == HR_OK) status = hr_schedule_check(plan);
     if (status == HR_OK) status = hr_pass_check(plan);
     const hr_status memory = hr_memory_status(before, "planning a kernel");
@@ -52,6 +51,30 @@ hr_status hr_schedule_create(const hr_function *function, const int64_t *extents
     return HR_OK;
 }
 
-int hr_schedule_candidates(const hr_plan *plan, hr_knobs *out, int max) {
-    return hr_target_of(&plan->limits)->candidates(plan, out, max);
+hr_status hr_schedule_obeys(const hr_plan *plan, const hr_choice *choice) {
+    for (int i = 0; i < choice->count; i++) {
+        const hr_setting *setting = &choice->settings[i];
+        const hr_kind *kind = &hr_kind_list[plan->stages[setting->stage].schedule->kind];
+        if (!(hr_knob_list[setting->knob].schedules & kind->scope))
+            return hr_fail(HR_BAD_INPUT, "tunable \"%s\" is set for stage %d, whose schedule (%s) has none",
+                           hr_knob_list[setting->knob].label, setting->stage + 1, kind->word);
+    }
+    return HR_OK;
+}
+
+int hr_schedule_candidates(const hr_plan *plan, hr_choice *out, int max) {
+    const hr_target *target = hr_target_of(&plan->limits);
+    int count = 0;
+    bool more = true;
+    if (max > 0) out[count++] = (hr_choice){0};
+    for (int turn = 1; more && count < max; turn++) {
+        more = false;
+        for (int i = 0; i < plan->stage_count && count < max; i++) {
+            hr_knobs list[HR_STAGE_CANDIDATES];
+            if (target->candidates(plan, &plan->stages[i], list, HR_STAGE_CANDIDATES) <= turn) continue;
+            out[count++] = hr_choice_of(i, &list[turn]);
+            more = true;
+        }
+    }
+    return count;
 }

@@ -5,26 +5,28 @@
 #ifndef HR_SCHEDULE_TARGET_H
 #define HR_SCHEDULE_TARGET_H
 
+#include "schedule/choice.h"
 #include "schedule/schedule.h"
 
 typedef enum hr_target_kind { HR_TARGET_CPU, HR_TARGET_CUDA, HR_TARGET_COUNT } hr_target_kind;
 
+enum { HR_STAGE_CANDIDATES = 48 };
+
 typedef struct hr_target {
     hr_target_kind kind;
     const char *name; /* as in --device */
-    unsigned scope;   /* the knobs that its schedules obey, of hr_knob_scope */
     hr_facts (*facts)(const hr_device_limits *limits);
     /* How the target walks each stage. `unfused`: each for itself. */
     hr_status (*schedule)(const int64_t *extents, bool unfused, hr_plan *plan);
-    /* Choices worth measuring, the best first by the cost model; [0] is the schedule's own. At most `max`;
-     * returns how many. */
-    int (*candidates)(const hr_plan *plan, hr_knobs *out, int max);
+    /* Choices of a stage worth measuring, the best first by the cost model; [0] is the schedule's own. At
+     * most `max`, of which there are HR_STAGE_CANDIDATES and no more; returns how many. */
+    int (*candidates)(const hr_plan *plan, const hr_stage *stage, hr_knobs *out, int max);
 } hr_target;
 
 typedef struct hr_schedule_options {
     bool unfused; /* a stage a statement, each for itself */
     bool general; /* CUDA: for any extents, none of which is a number in the text; unfused */
-    hr_knobs knobs;
+    hr_choice choice;
 } hr_schedule_options;
 
 /* A row of kinds.def. */
@@ -50,7 +52,10 @@ hr_status hr_schedule_create(const hr_function *function, const int64_t *extents
 /* Parameters of a schedule that cannot be combined, or do not fit its stage, are refused: HR_INTERNAL with a
  * sentence, for passes are to set none such. */
 hr_status hr_schedule_check(const hr_plan *plan);
-/* See hr_target.candidates. */
-int hr_schedule_candidates(const hr_plan *plan, hr_knobs *out, int max);
+/* HR_BAD_INPUT with a sentence where the plan's stages have no schedules that obey it. */
+hr_status hr_schedule_obeys(const hr_plan *plan, const hr_choice *choice);
+/* What hr_target.candidates says of each stage, the others' left to their schedules: in turn, so that the
+ * first few have something of each stage. */
+int hr_schedule_candidates(const hr_plan *plan, hr_choice *out, int max);
 
 #endif

@@ -1,7 +1,7 @@
-/* Which knobs make this plan fastest on this device: the cost model's order, then measurement, then the
- * database.
+/* Which knobs of its stages make this plan fastest on this device: the cost model's order, then measurement,
+ * then the database.
  *
- * In: a plan, what its best choice depends on as a key, a way to time one choice. Out: the best knobs and
+ * In: a plan, what its best choice depends on as a key, a way to time one choice. Out: the best choice and
  * what was tried.
  *
  * The protocol of a search: candidate 0 is the cost model's choice, the incumbent. Of candidates that make
@@ -9,35 +9,37 @@
  * timed in turn (A B C C B A ...), so that a drift of the machine hits all alike; medians decide; the clearly
  * slower ones drop out after each few rounds; the rest go on until the best two are told apart or time is up.
  * A challenger replaces the incumbent only where it is more than half a percent faster, and in most rounds.
+ * Each candidate changes one stage. At last what was best for each of several stages is tried together.
  */
 #ifndef HR_TUNE_TUNE_H
 #define HR_TUNE_TUNE_H
 
 #include "device/device.h"
+#include "schedule/choice.h"
 #include "schedule/schedule.h"
 
-/* Seconds of one launch with these knobs; compiles where needed. May be called in any order, repeatedly.
+/* Seconds of one launch with this choice; compiles where needed. May be called in any order, repeatedly.
  * Failure other than HR_CANCELLED drops the candidate. `prepare` is called from `parallel` threads at once
  * (0 counts as 1), `time` never beside anything else. */
 typedef struct hr_trial {
-    hr_status (*prepare)(void *context, const hr_knobs *knobs); /* plan, emit, compile, keep loaded */
-    hr_status (*time)(void *context, const hr_knobs *knobs, double *seconds);
+    hr_status (*prepare)(void *context, const hr_choice *choice); /* plan, emit, compile, keep loaded */
+    hr_status (*time)(void *context, const hr_choice *choice, double *seconds);
     void *context;
     int parallel;
-    /* A hash of the code that these knobs make and of how it is launched, asked before anything is
+    /* A hash of the code that this choice makes and of how it is launched, asked before anything is
      * prepared; what it took may be kept for `prepare`. NULL where all may differ. */
-    hr_status (*identify)(void *context, const hr_knobs *knobs, char identity[33]);
+    hr_status (*identify)(void *context, const hr_choice *choice, char identity[33]);
 } hr_trial;
 
 typedef struct hr_tried {
-    hr_knobs knobs;
+    hr_choice choice;
     double seconds; /* median */
     int runs;
 } hr_tried;
 
 #define HR_TRIED_MAX 128
 typedef struct hr_tuned {
-    hr_knobs best;
+    hr_choice best;
     int tried_count;
     hr_tried tried[HR_TRIED_MAX]; /* fastest first */
     double seconds;               /* spent searching */
@@ -70,14 +72,18 @@ hr_tune_budget hr_tune_budget_of(hr_tune mode);
 
 /* Moves the first `most` candidates that differ to the front, in their order; their number. One that cannot
  * be told from others differs. */
-int hr_tune_distinct(hr_knobs *candidates, int count, int most, const hr_trial *trial);
+int hr_tune_distinct(hr_choice *candidates, int count, int most, const hr_trial *trial);
 
 /* The search without plan and database; candidates[0] is the incumbent. `out` is filled but for `cached`.
  * HR_CANCELLED when progress says so: what two candidates and more had come to by then is in `out`, which
  * else is left as it was; the error of candidate 0 when no candidate at all could be timed. */
-hr_status hr_tune_choose(const hr_knobs *candidates, int count, const hr_tune_budget *budget,
+hr_status hr_tune_choose(const hr_choice *candidates, int count, const hr_tune_budget *budget,
                          const hr_trial *trial, hr_progress_fn progress, void *progress_context,
                          hr_tuned *out);
+
+/* What was faster than the schedules' own for each stage by itself, together. False where that is of one
+ * stage, or of none. */
+bool hr_tune_combined(const hr_tuned *found, hr_choice *out);
 
 /* The database `tune.sqlite` in `folder`. Nothing here fails a caller: a database that cannot be opened, read
  * or written is one that holds nothing, and a corrupt file is renamed to tune.sqlite.corrupt and begun anew.

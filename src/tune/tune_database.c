@@ -16,7 +16,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#define SCHEMA_VERSION 2
+#define SCHEMA_VERSION 3
 #define BUSY_MS        2000
 #define PATH_SIZE      4096
 
@@ -27,30 +27,46 @@ struct hr_tune_database {
     char path[PATH_SIZE];
 };
 
-/* ---- a result as text: a line a candidate, "seconds runs knob knob ..." in the order of knobs.def, the best
- * choice first; then a line with the hash of the key and all before ---- */
+/* ---- a result as text: a line a candidate, "seconds runs stage.knob=value ...", the knobs by their names in
+ * knobs.def, the best choice first; then a line with the hash of the key and all before ---- */
 
 static void tried_print(hr_text *text, const hr_tried *tried) {
     hr_text_format(text, "%.9g %d", tried->seconds, tried->runs);
-    for (int i = 0; i < HR_KNOB_COUNT; i++)
-        hr_text_format(text, " %d", hr_knob_get(&tried->knobs, i));
+    for (int i = 0; i < tried->choice.count; i++) {
+        const hr_setting *setting = &tried->choice.settings[i];
+        hr_text_format(text, " %d.%s=%d", setting->stage, hr_knob_list[setting->knob].name, setting->value);
+    }
     hr_text_append(text, "\n", 1);
 }
 
-/* Reads one line; NULL where it is not one, or no choice that could have been tried. A line of fewer knobs is
- * of an earlier version: the others are the schedule's own. */
+/* A number from 0 on, before `stop`; NULL where there is none, else what comes behind. */
+static const char *number_parse(const char *at, char stop, int *out) {
+    char *end;
+    const long value = strtol(at, &end, 10);
+    if (end == at || value < 0 || value > INT_MAX || (stop && *end != stop)) return NULL;
+    *out = (int)value;
+    return stop ? end + 1 : end;
+}
+
+static const char *setting_parse(const char *at, hr_setting *out) {
+    at = number_parse(at, '.', &out->stage);
+    const size_t length = at ? strcspn(at, "= \n") : 0;
+    out->knob = at ? hr_knob_find(at, length) : -1;
+    return out->knob >= 0 && at[length] == '=' ? number_parse(at + length + 1, 0, &out->value) : NULL;
+}
+
+/* Reads one line; NULL where it is not one, or no choice that could have been tried. */
 static const char *tried_parse(const char *line, hr_tried *out) {
     char *end;
     *out = (hr_tried){0};
     out->seconds = strtod(line, &end);
     if (end == line || !(out->seconds >= 0)) return NULL;
     out->runs = (int)strtol(end, &end, 10);
-    for (int i = 0; i < HR_KNOB_COUNT && *end == ' '; i++) {
-        long value = strtol(end, &end, 10);
-        if (value < 0 || value > INT_MAX) return NULL;
-        hr_knob_set(&out->knobs, i, (int)value);
-    }
-    return *end == '\n' && hr_knobs_check(&out->knobs, HR_ON_ALL) == HR_OK ? end + 1 : NULL;
+    hr_choice *choice = &out->choice;
+    const char *at = end;
+    while (at && *at == ' ' && choice->count < HR_SETTINGS_MAX)
+        at = setting_parse(at + 1, &choice->settings[choice->count++]);
+    return at && *at == '\n' && hr_choice_check(choice, INT_MAX) == HR_OK ? at + 1 : NULL;
 }
 
 static unsigned long long row_hash(const char *key, const char *text, size_t length) {
@@ -58,7 +74,7 @@ static unsigned long long row_hash(const char *key, const char *text, size_t len
 }
 
 static void tuned_print(hr_text *text, const char *key, const hr_tuned *tuned) {
-    hr_tried best = {.knobs = tuned->best};
+    hr_tried best = {.choice = tuned->best};
     tried_print(text, &best);
     for (int i = 0; i < tuned->tried_count; i++)
         tried_print(text, &tuned->tried[i]);
@@ -78,7 +94,7 @@ static bool tuned_parse(const char *text, const char *key, hr_tuned *out) {
     hr_tried best;
     const char *end = hash_find(text, key), *line = end ? tried_parse(text, &best) : NULL;
     if (!line) return false;
-    out->best = best.knobs;
+    out->best = best.choice;
     out->tried_count = 0;
     while (line < end && out->tried_count < HR_TRIED_MAX)
         if (!(line = tried_parse(line, &out->tried[out->tried_count++]))) return false;
@@ -104,8 +120,8 @@ static int schema_create(sqlite3 *handle) {
                                  "CREATE TABLE tuned(key TEXT PRIMARY KEY, mode INTEGER NOT NULL,"
                                  " seconds REAL NOT NULL, made INTEGER NOT NULL, result TEXT NOT NULL)"
                                  " WITHOUT ROWID;"
-                                 "PRAGMA user_version = 2;";
-    _Static_assert(SCHEMA_VERSION == 2, "the schema's text sets this version");
+                                 "PRAGMA user_version = 3;";
+    _Static_assert(SCHEMA_VERSION == 3, "the schema's text sets this version");
     int version = 0;
     int code = sqlite3_exec(handle, "BEGIN IMMEDIATE", NULL, NULL, NULL);
     if (code == SQLITE_OK) code = version_read(handle, &version);

@@ -22,7 +22,7 @@
 #define ALWAYS_PREPARED 2
 
 typedef struct contender {
-    hr_knobs knobs;
+    hr_choice choice;
     double times[ROUNDS_MAX];  /* sorted */
     double rounds[ROUNDS_MAX]; /* as they came */
     int runs;
@@ -78,7 +78,7 @@ static bool prepare_next(preparing *work) {
     int i = atomic_fetch_add(&work->next, 1);
     if (i >= search->count || (i >= ALWAYS_PREPARED && hr_clock_seconds() > work->deadline)) return false;
     contender *contender = &search->contenders[i];
-    hr_status status = search->trial->prepare(search->trial->context, &contender->knobs);
+    hr_status status = search->trial->prepare(search->trial->context, &contender->choice);
     contender->alive = status == HR_OK;
     if (status != HR_OK) failure_keep(work, i, status);
     if (status == HR_CANCELLED) work->stop = true;
@@ -195,7 +195,7 @@ static hr_status time_round(search *search, int round, double *done) {
         contender *contender = &search->contenders[round % 2 ? search->count - 1 - i : i];
         double seconds = 0;
         if (!contender->alive) continue;
-        hr_status status = search->trial->time(search->trial->context, &contender->knobs, &seconds);
+        hr_status status = search->trial->time(search->trial->context, &contender->choice, &seconds);
         if (status == HR_CANCELLED) return status;
         contender->alive = status == HR_OK && isfinite(seconds) && seconds >= 0;
         if (contender->alive) {
@@ -246,14 +246,14 @@ static hr_status choose(search *search, hr_tuned *out) {
         return hr_fail_again(search->first_failure, search->first_sentence);
     if (!best) return hr_fail(HR_INTERNAL, "not one of %d candidates could be timed", search->count);
     if (incumbent->runs && !beats(best, incumbent)) best = incumbent;
-    out->best = best->knobs;
+    out->best = best->choice;
     out->cached = false;
     out->tried_count = 0;
     for (int i = 0; i < search->count; i++) {
         const contender *contender = &search->contenders[i];
         if (!contender->runs) continue;
         out->tried[out->tried_count++] =
-            (hr_tried){.knobs = contender->knobs, .seconds = median(contender), .runs = contender->runs};
+            (hr_tried){.choice = contender->choice, .seconds = median(contender), .runs = contender->runs};
     }
     qsort(out->tried, (size_t)out->tried_count, sizeof *out->tried, tried_order);
     out->seconds = hr_clock_seconds() - search->begun;
@@ -269,7 +269,7 @@ static hr_status choose_stopped(search *search, hr_tuned *out) {
     return hr_fail(HR_CANCELLED, "tuning was stopped");
 }
 
-hr_status hr_tune_choose(const hr_knobs *candidates, int count, const hr_tune_budget *budget,
+hr_status hr_tune_choose(const hr_choice *candidates, int count, const hr_tune_budget *budget,
                          const hr_trial *trial, hr_progress_fn progress, void *progress_context,
                          hr_tuned *out) {
     search search = {.budget = budget,
@@ -283,11 +283,43 @@ hr_status hr_tune_choose(const hr_knobs *candidates, int count, const hr_tune_bu
     search.contenders = calloc((size_t)search.count, sizeof *search.contenders);
     if (!search.contenders) return hr_fail(HR_OUT_OF_MEMORY, "no memory for %d candidates", search.count);
     for (int i = 0; i < search.count; i++)
-        search.contenders[i].knobs = candidates[i];
+        search.contenders[i].choice = candidates[i];
     hr_status status = prepare_all(&search);
     if (status == HR_OK) status = time_all(&search);
     if (status == HR_OK) status = choose(&search, out);
     if (status == HR_CANCELLED && search.stopped) status = choose_stopped(&search, out);
     free(search.contenders);
     return status;
+}
+
+/* ---- the best of each stage ---- */
+
+/* The fastest that changes this stage and no other; NULL where the schedule's own is as fast. */
+static const hr_tried *best_of(const hr_tuned *found, int stage, double own) {
+    for (int i = 0; i < found->tried_count; i++) {
+        const hr_tried *tried = &found->tried[i];
+        const hr_setting *settings = tried->choice.settings;
+        const int count = tried->choice.count;
+        if (!(tried->seconds < CHALLENGE * own)) return NULL;
+        if (count && settings[0].stage == stage && settings[count - 1].stage == stage) return tried;
+    }
+    return NULL;
+}
+
+bool hr_tune_combined(const hr_tuned *found, hr_choice *out) {
+    double own = 0;
+    int last = -1, parts = 0;
+    *out = (hr_choice){0};
+    for (int i = 0; i < found->tried_count; i++) {
+        const hr_choice *choice = &found->tried[i].choice;
+        if (!choice->count) own = found->tried[i].seconds;
+        for (int k = 0; k < choice->count; k++)
+            if (choice->settings[k].stage > last) last = choice->settings[k].stage;
+    }
+    for (int stage = 0; stage <= last; stage++) {
+        const hr_tried *best = best_of(found, stage, own);
+        const hr_knobs knobs = best ? hr_choice_knobs(&best->choice, stage) : (hr_knobs){0};
+        parts += best && hr_choice_add(out, stage, &knobs);
+    }
+    return parts > 1;
 }

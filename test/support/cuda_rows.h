@@ -19,7 +19,7 @@ typedef struct row_case {
 static inline hr_cuda_choice choose_row(const row_case *one, const hr_function *function) {
     const int64_t extents[] = {one->rows, one->columns};
     hr_device_limits limits = cuda_case_limits(one->compute, one->processors);
-    hr_schedule_options options = {.knobs = one->knobs};
+    hr_schedule_options options = {.choice = hr_choice_of(0, &one->knobs)};
     hr_cuda_choice choice;
     hr_plan *plan;
     assert_int_equal(hr_schedule_create(function, extents, NULL, &limits, &options, &plan), HR_OK);
@@ -41,7 +41,7 @@ static inline void expect_row(const kernel_library *library, const row_case *one
     cuda_case run = {.function = function,
                      .extents = extents,
                      .limits = cuda_case_limits(one->compute, one->processors),
-                     .options = {.knobs = one->knobs},
+                     .options = {.choice = hr_choice_of(0, &one->knobs)},
                      .offset = one->offset,
                      .nonfinite = number % 4 == 3,
                      .seed = (uint64_t)number,

@@ -94,10 +94,10 @@ static void launches_write(FILE *file, const hr_plan *plan, const int64_t *exten
 static void candidates_write(FILE *hashes, const char *name, const hr_function *function,
                              const int64_t *extents, const hr_layout *layouts, const hr_device_limits *limits,
                              const hr_plan *plan) {
-    static hr_knobs list[CANDIDATES_MAX];
+    static hr_choice list[CANDIDATES_MAX];
     int count = hr_schedule_candidates(plan, list, CANDIDATES_MAX);
     for (int c = 0; c < count; c++) {
-        hr_schedule_options options = {.knobs = list[c]};
+        hr_schedule_options options = {.choice = list[c]};
         hr_plan *other;
         hr_emitted emitted;
         if (hr_schedule_create(function, extents, layouts, limits, &options, &other) != HR_OK) continue;

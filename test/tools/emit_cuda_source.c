@@ -36,9 +36,9 @@ int main(int count, char **words) {
     if (hr_schedule_create(function, extents, NULL, &limits, NULL, &plan) != HR_OK) return fail();
     const char *choice = getenv("HR_CHOICE");
     if (choice) {
-        hr_knobs list[64];
+        hr_choice list[64];
         int total = hr_schedule_candidates(plan, list, 64), wanted = atoi(choice);
-        hr_schedule_options chosen = {.knobs = list[wanted < total ? wanted : 0]};
+        hr_schedule_options chosen = {.choice = list[wanted < total ? wanted : 0]};
         hr_plan_destroy(plan);
         if (hr_schedule_create(function, extents, NULL, &limits, &chosen, &plan) != HR_OK) return fail();
     }

@@ -134,13 +134,13 @@ static void compare(const hr_function *function, const arrays *a, meaning_fn *me
     }
 }
 
-/* Runs the one kernel of `text` with these knobs; `meaning` is of its first result. */
-static void check_tuned(const char *text, const int64_t *extents, int threads, const hr_knobs *knobs,
+/* Runs the one kernel of `text` with this choice; `meaning` is of its first result. */
+static void check_tuned(const char *text, const int64_t *extents, int threads, const hr_choice *choice,
                         meaning_fn *meaning) {
     hr_program *program;
     const hr_function *function;
     hr_plan *plan;
-    hr_schedule_options options = {.knobs = *knobs};
+    hr_schedule_options options = {.choice = *choice};
     arrays a = {0};
     expect_ok(hr_program_parse("test.hr", text, strlen(text), &program));
     expect_ok(hr_program_find(program, NULL, &function));
@@ -155,7 +155,7 @@ static void check_tuned(const char *text, const int64_t *extents, int threads, c
 }
 
 static void check(const char *text, const int64_t *extents, int threads, meaning_fn *meaning) {
-    check_tuned(text, extents, threads, &(hr_knobs){0}, meaning);
+    check_tuned(text, extents, threads, &(hr_choice){0}, meaning);
 }
 
 /* sum over count of x[i * x_step] * w[i * w_step] */
@@ -363,7 +363,7 @@ static void check_candidates(const char *text) {
     hr_program *program;
     const hr_function *function;
     hr_plan *plan;
-    hr_knobs candidates[64];
+    hr_choice candidates[64];
     const int64_t extents[] = {61, 401, 77};
     expect_ok(hr_program_parse("test.hr", text, strlen(text), &program));
     expect_ok(hr_program_find(program, NULL, &function));

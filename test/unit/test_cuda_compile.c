@@ -78,15 +78,15 @@ static hr_status extents_of(const hr_function *function, const struct compile_ca
     return hr_extent_default(function, extents);
 }
 
-static hr_status job_make(const hr_function *function, const struct compile_case *one, const hr_knobs *knobs,
-                          int number) {
+static hr_status job_make(const hr_function *function, const struct compile_case *one,
+                          const hr_choice *choice, int number) {
     int64_t extents[EXTENTS_MAX];
     hr_device_limits limits = cuda_case_limits(one->compute, 0);
     hr_schedule_options options = {0};
     hr_plan *plan;
     hr_emitted emitted = {0};
     job *job = &jobs[job_count];
-    if (knobs) options.knobs = *knobs;
+    if (choice) options.choice = *choice;
     HR_TRY(extents_of(function, one, extents));
     HR_TRY(hr_schedule_create(function, extents, NULL, &limits, &options, &plan));
     hr_status status = hr_emit_cuda_loaded(plan, extents, &emitted);
@@ -108,15 +108,15 @@ static hr_status job_make(const hr_function *function, const struct compile_case
 
 static void candidates_make(const hr_function *function, const struct compile_case *one) {
     int64_t extents[EXTENTS_MAX];
-    hr_knobs knobs[CANDIDATES_MAX];
+    hr_choice choices[CANDIDATES_MAX];
     hr_device_limits limits = cuda_case_limits(one->compute, 0);
     hr_plan *plan;
     assert_int_equal(extents_of(function, one, extents), HR_OK);
     assert_int_equal(hr_schedule_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
-    int count = hr_schedule_candidates(plan, knobs, CANDIDATES_MAX);
+    int count = hr_schedule_candidates(plan, choices, CANDIDATES_MAX);
     hr_plan_destroy(plan);
     for (int i = 0; i < count; i++)
-        if (job_make(function, one, &knobs[i], i) != HR_OK)
+        if (job_make(function, one, &choices[i], i) != HR_OK)
             fail_msg("%s, choice %d: %s", function->title, i, hr_last_error());
 }
 

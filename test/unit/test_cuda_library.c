@@ -66,8 +66,8 @@ static bool may_be_refused(const int64_t *extents, int count) {
     return empty;
 }
 
-static void run_case(const hr_function *function, const struct library_case *one, const hr_knobs *knobs,
-                     int choice) {
+static void run_case(const hr_function *function, const struct library_case *one, const hr_choice *choice,
+                     int number) {
     const int64_t *extents = extents_of(one, function->extent_count);
     const bool queries = one->nonfinite && kernel_leaves_keys_out(function->title);
     cuda_outcome outcome;
@@ -79,9 +79,9 @@ static void run_case(const hr_function *function, const struct library_case *one
                      .strided = one->strided,
                      .nonfinite = one->nonfinite && !queries,
                      .spoiled = queries ? "q" : NULL,
-                     .seed = one->seed + (unsigned)choice,
+                     .seed = one->seed + (unsigned)number,
                      .points = 200};
-    if (knobs) run.options.knobs = *knobs;
+    if (choice) run.options.choice = *choice;
     hr_status status = run_or_skip(&run, &outcome);
     runs++;
     bool refused = status == HR_BAD_INPUT || status == HR_OUT_OF_RANGE;
@@ -90,7 +90,7 @@ static void run_case(const hr_function *function, const struct library_case *one
     if (!good || getenv("HR_VERBOSE"))
         print_message("%-28s case %2d, choice %2d, %5lld %6lld  %.2f + %.2f s  %5lld points  reads %.2f "
                       "writes %.2f  %s\n",
-                      function->title, one == &many_rows ? -1 : (int)(one - cases), choice,
+                      function->title, one == &many_rows ? -1 : (int)(one - cases), number,
                       (long long)extents[0], (long long)(function->extent_count > 1 ? extents[1] : 0),
                       outcome.seconds_compile, outcome.seconds_run, (long long)outcome.points, outcome.read,
                       outcome.written, status == HR_OK ? "" : hr_last_error());
@@ -122,14 +122,14 @@ static void test_library(void **state) {
 /* What the tuner may choose instead of the default. */
 static void run_candidates(const hr_function *function, const struct library_case *one) {
     const int64_t *extents = extents_of(one, function->extent_count);
-    hr_knobs knobs[CANDIDATES_MAX];
+    hr_choice choices[CANDIDATES_MAX];
     hr_device_limits limits = cuda_case_limits(one->compute, one->processors);
     hr_plan *plan;
     assert_int_equal(hr_schedule_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
-    int count = hr_schedule_candidates(plan, knobs, CANDIDATES_MAX);
+    int count = hr_schedule_candidates(plan, choices, CANDIDATES_MAX);
     hr_plan_destroy(plan);
     for (int i = 0; i < count; i++)
-        if (sample_takes((size_t)i, 5)) run_case(function, one, &knobs[i], i);
+        if (sample_takes((size_t)i, 5)) run_case(function, one, &choices[i], i);
 }
 
 static void test_candidates(void **state) {

@@ -25,13 +25,13 @@ static void set_extents(const hr_function *function, const hr_random_extent *giv
 
 /* Every third program gets a choice that the tuner may make. */
 static void choose(cuda_case *one, uint64_t seed) {
-    hr_knobs choices[64];
+    hr_choice choices[64];
     hr_plan *plan;
     if (seed % 3 != 1) return;
     assert_int_equal(
         hr_schedule_create(one->function, one->extents, NULL, &one->limits, &one->options, &plan), HR_OK);
     int count = hr_schedule_candidates(plan, choices, 64);
-    one->options.knobs = choices[seed / 3 % (uint64_t)count];
+    one->options.choice = choices[seed / 3 % (uint64_t)count];
     hr_plan_destroy(plan);
 }
 

@@ -279,15 +279,15 @@ static void test_candidates(void **state) {
     static const int64_t extents[][2] = {{300, 4096}, {5, 1029}, {2, 65537}};
     for (size_t k = 0; k < sizeof extents / sizeof *extents; k++) {
         cuda_case run = {.extents = extents[k], .limits = cuda_case_limits(90, 8), .seed = k, .points = 200};
-        hr_knobs knobs[CANDIDATES_MAX];
+        hr_choice choices[CANDIDATES_MAX];
         hr_program *program = parse(text, &run.function);
         hr_plan *plan;
         assert_int_equal(hr_schedule_create(run.function, extents[k], NULL, &run.limits, NULL, &plan), HR_OK);
-        int count = hr_schedule_candidates(plan, knobs, CANDIDATES_MAX);
+        int count = hr_schedule_candidates(plan, choices, CANDIDATES_MAX);
         hr_plan_destroy(plan);
         assert_true(count > 1);
         for (int i = 0; i < count; i++) {
-            run.options.knobs = knobs[i];
+            run.options.choice = choices[i];
             expect_right(&run, i);
         }
         hr_program_destroy(program);

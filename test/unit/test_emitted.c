@@ -163,7 +163,7 @@ static void test_more_rows_than_blocks(void **state) {
 
 static void emit_for(const char *text, const int64_t *extents, const hr_device_limits *limits,
                      const hr_knobs *knobs, hr_emitted *emitted) {
-    const hr_schedule_options options = {.knobs = *knobs};
+    const hr_schedule_options options = {.choice = hr_choice_of(0, knobs)};
     hr_program *program;
     const hr_function *function;
     hr_plan *plan;

@@ -98,7 +98,7 @@ static hr_status schedule(const hr_knobs *knobs, int compute, hr_program **progr
     const hr_function *function;
     hr_device_limits cpu = {.threads = 2, .vector_bytes = 64, .l1_bytes = 48 << 10, .l2_bytes = 2 << 20},
                      cuda = cuda_case_limits(90, 0);
-    const hr_schedule_options options = {.knobs = *knobs};
+    const hr_schedule_options options = {.choice = hr_choice_of(0, knobs)};
     assert_int_equal(hr_program_parse("test.hr", norm, strlen(norm), program), HR_OK);
     assert_int_equal(hr_program_find(*program, NULL, &function), HR_OK);
     return hr_schedule_create(function, (const int64_t[]){64, 4096}, NULL, compute ? &cuda : &cpu, &options,
@@ -115,8 +115,8 @@ static void test_illegal_knobs_are_refused(void **state) {
         {{.jam = 17}, 0, "from 1 to 16"},
         {{.accumulators = -1}, 0, "from 1 to 8"},
         {{.prefetch = (hr_prefetch_knob)6}, 0, "from 1 to 5"},
-        {{.cluster = 2}, 0, "no stage of this plan"},
-        {{.jam = 2}, 90, "no stage of this plan"},
+        {{.cluster = 2}, 0, "stage 1, whose schedule (walk) has none"},
+        {{.jam = 2}, 90, "stage 1, whose schedule (grid) has none"},
         {{.pipeline = HR_PIPELINE_OFF, .throttle = HR_THROTTLE_ADDRESSES}, 0, "\"pipeline\" is off"},
         {{.pipeline = HR_PIPELINE_ON, .chunk = 16}, 0, "cannot go with \"pipeline\""},
         {{.jam = 4, .chunk = 16}, 0, "cannot go with \"jam\""},
@@ -129,6 +129,64 @@ static void test_illegal_knobs_are_refused(void **state) {
             fail_msg("%s: %s", cases[i].sentence, hr_last_error());
         hr_program_destroy(program);
     }
+}
+
+/* A product, and a map: two stages, each with knobs of its own. */
+static const char stages[] = "kernel k(x: f32[M, N], w: f32[N, K]) -> (y: f32[M, K], z: f32[M, N])\n{\n"
+                             "    y[m, k] = sum[n](x[m, n] * w[n, k])\n"
+                             "    z[m, n] = exp(x[m, n])\n}\n";
+
+static hr_status schedule_stages(const hr_choice *choice, hr_program **program, hr_plan **plan) {
+    const hr_function *function;
+    const hr_device_limits cpu = {
+        .threads = 2, .vector_bytes = 64, .l1_bytes = 48 << 10, .l2_bytes = 2 << 20, .isa = "avx512"};
+    const hr_schedule_options options = {.choice = *choice};
+    assert_int_equal(hr_program_parse("test.hr", stages, strlen(stages), program), HR_OK);
+    assert_int_equal(hr_program_find(*program, NULL, &function), HR_OK);
+    return hr_schedule_create(function, (const int64_t[]){64, 256, 64}, NULL, &cpu, &options, plan);
+}
+
+/* A knob is one stage's: the others stay as they were, a stage that has no such knob refuses it, and the
+ * candidates of a plan change one stage each. */
+static void test_knobs_are_a_stages_own(void **state) {
+    (void)state;
+    hr_program *program;
+    hr_plan *plan;
+    hr_text text = {0};
+    hr_choice list[64], choice = hr_choice_of(0, &(hr_knobs){.block_k = 128});
+    assert_true(hr_choice_add(&choice, 1, &(hr_knobs){.chunk = 16}));
+    assert_int_equal(schedule_stages(&choice, &program, &plan), HR_OK);
+    assert_int_equal(plan->stage_count, 2);
+    assert_int_equal(plan->stages[0].schedule->product.blocks.depth, 128);
+    assert_int_equal(hr_stage_knobs(&plan->stages[0])->chunk, 0);
+    assert_int_equal(hr_stage_knobs(&plan->stages[1])->block_k, 0);
+    assert_int_equal(hr_cpu_walk_of(&plan->stages[1])->chunk, 16);
+    hr_schedule_explain(plan, (const int64_t[]){64, 256, 64}, &text);
+    assert_non_null(strstr(hr_text_data(&text), "chosen: block k 128\n"));
+    assert_non_null(strstr(hr_text_data(&text), "chosen: chunk 16\n"));
+    hr_text_clear(&text);
+    int count = hr_schedule_candidates(plan, list, 64), product = 0, walk = 0;
+    assert_int_equal(list[0].count, 0);
+    for (int i = 1; i < count; i++) {
+        assert_int_equal(hr_schedule_obeys(plan, &list[i]), HR_OK);
+        assert_int_equal(hr_choice_check(&list[i], 2), HR_OK);
+        assert_int_equal(list[i].settings[0].stage, list[i].settings[list[i].count - 1].stage);
+        product += list[i].settings[0].stage == 0;
+        walk += list[i].settings[0].stage == 1;
+    }
+    assert_true(product > 4 && walk > 4);
+    hr_plan_destroy(plan);
+    hr_program_destroy(program);
+
+    choice = hr_choice_of(1, &(hr_knobs){.block_k = 128});
+    assert_int_equal(schedule_stages(&choice, &program, &plan), HR_BAD_INPUT);
+    assert_non_null(
+        strstr(hr_last_error(), "\"block k\" is set for stage 2, whose schedule (walk) has none"));
+    hr_program_destroy(program);
+    choice = hr_choice_of(2, &(hr_knobs){.chunk = 16});
+    assert_int_equal(schedule_stages(&choice, &program, &plan), HR_BAD_INPUT);
+    assert_non_null(strstr(hr_last_error(), "stage 3 of a plan that has 2"));
+    hr_program_destroy(program);
 }
 
 /* Each change of a good schedule makes one that cannot be. */
@@ -183,11 +241,9 @@ static void test_illegal_schedules_are_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_document_has_every_kind),
-        cmocka_unit_test(test_document_has_every_tunable),
-        cmocka_unit_test(test_help_names_every_tunable),
-        cmocka_unit_test(test_illegal_knobs_are_refused),
-        cmocka_unit_test(test_illegal_schedules_are_refused),
+        cmocka_unit_test(test_document_has_every_kind),  cmocka_unit_test(test_document_has_every_tunable),
+        cmocka_unit_test(test_help_names_every_tunable), cmocka_unit_test(test_illegal_knobs_are_refused),
+        cmocka_unit_test(test_knobs_are_a_stages_own),   cmocka_unit_test(test_illegal_schedules_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

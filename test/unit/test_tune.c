@@ -39,12 +39,21 @@ typedef struct machine {
     bool progress_odd;
 } machine;
 
+/* A candidate's number, which is a knob of its first stage. */
+static int number_of(const hr_choice *choice) {
+    return hr_choice_knobs(choice, 0).chunk;
+}
+
+static hr_choice numbered(int number) {
+    return hr_choice_of(0, &(hr_knobs){.chunk = number});
+}
+
 static double uniform(machine *machine) {
     machine->random = machine->random * 1664525u + 1013904223u;
     return (machine->random >> 8) * 0x1p-24;
 }
 
-static hr_status machine_prepare(void *context, const hr_knobs *knobs) {
+static hr_status machine_prepare(void *context, const hr_choice *choice) {
     machine *machine = context;
     int together = atomic_fetch_add(&machine->preparing, 1) + 1, most = machine->most_preparing;
     while (together > most && !atomic_compare_exchange_weak(&machine->most_preparing, &most, together)) {
@@ -52,19 +61,19 @@ static hr_status machine_prepare(void *context, const hr_knobs *knobs) {
     for (int wait = 0; machine->most_preparing < machine->meets && wait < MEETING_MOST; wait++)
         usleep(1000);
     usleep((useconds_t)machine->prepare_us);
-    machine->prepared[knobs->chunk]++;
+    machine->prepared[number_of(choice)]++;
     atomic_fetch_sub(&machine->preparing, 1);
-    if (machine->broken[knobs->chunk])
-        return hr_fail(HR_NOT_AVAILABLE, "candidate %d does not compile", knobs->chunk);
+    if (machine->broken[number_of(choice)])
+        return hr_fail(HR_NOT_AVAILABLE, "candidate %d does not compile", number_of(choice));
     return HR_OK;
 }
 
-static hr_status machine_time(void *context, const hr_knobs *knobs, double *seconds) {
+static hr_status machine_time(void *context, const hr_choice *choice, double *seconds) {
     machine *machine = context;
-    machine->timed[knobs->chunk]++;
+    machine->timed[number_of(choice)]++;
     machine->runs++;
     machine->factor *= 1 + machine->drift;
-    *seconds = machine->cost[knobs->chunk] * machine->factor * (1 + machine->noise * uniform(machine));
+    *seconds = machine->cost[number_of(choice)] * machine->factor * (1 + machine->noise * uniform(machine));
     if (uniform(machine) < 0.05) *seconds *= 3; /* somebody else's turn */
     return HR_OK;
 }
@@ -77,16 +86,16 @@ static bool machine_progress(void *context, const char *what, double done, doubl
     return !machine->cancel_after || machine->runs < machine->cancel_after;
 }
 
-static void candidates_number(hr_knobs *candidates, int count) {
+static void candidates_number(hr_choice *candidates, int count) {
     for (int i = 0; i < count; i++)
-        candidates[i] = (hr_knobs){.chunk = i};
+        candidates[i] = numbered(i);
 }
 
 static const hr_tune_budget ample = {
     .candidates = HR_TRIED_MAX, .prepare_seconds = 5, .measure_seconds = 5, .rounds = 31};
 
 static hr_status choose(machine *machine, int count, const hr_tune_budget *budget, hr_tuned *out) {
-    hr_knobs candidates[HR_TRIED_MAX];
+    hr_choice candidates[HR_TRIED_MAX];
     hr_trial trial = {.prepare = machine_prepare, .time = machine_time, .context = machine, .parallel = 2};
     candidates_number(candidates, count);
     if (machine->factor == 0) machine->factor = 1;
@@ -101,9 +110,9 @@ static void test_fastest_wins_through_noise(void **state) {
         for (int i = 0; i < 12; i++)
             machine.cost[i] = 0.010 * (1 + 0.10 * ((i + 5) % 12)); /* 7 is the fastest, by 10% */
         assert_int_equal(choose(&machine, 12, &ample, &tuned), HR_OK);
-        assert_int_equal(tuned.best.chunk, 7);
+        assert_int_equal(number_of(&tuned.best), 7);
         assert_int_equal(tuned.tried_count, 12);
-        assert_int_equal(tuned.tried[0].knobs.chunk, 7);
+        assert_int_equal(number_of(&tuned.tried[0].choice), 7);
         for (int i = 1; i < 12; i++)
             assert_true(tuned.tried[i].seconds >= tuned.tried[i - 1].seconds);
         assert_false(tuned.cached);
@@ -118,7 +127,7 @@ static void test_drift_hits_all_alike(void **state) {
     for (int i = 0; i < 6; i++)
         machine.cost[i] = i == 4 ? 0.95 : 1;
     assert_int_equal(choose(&machine, 6, &ample, &tuned), HR_OK);
-    assert_int_equal(tuned.best.chunk, 4);
+    assert_int_equal(number_of(&tuned.best), 4);
 }
 
 static void test_slow_ones_drop_out(void **state) {
@@ -138,11 +147,11 @@ static void test_incumbent_stays_unless_beaten(void **state) {
     machine machine = {.cost = {1, 0.996}, .noise = 0, .random = 1};
     hr_tuned tuned;
     assert_int_equal(choose(&machine, 2, &ample, &tuned), HR_OK);
-    assert_int_equal(tuned.best.chunk, 0);
+    assert_int_equal(number_of(&tuned.best), 0);
     machine.cost[1] = 0.97;
     machine.last_done = 0;
     assert_int_equal(choose(&machine, 2, &ample, &tuned), HR_OK);
-    assert_int_equal(tuned.best.chunk, 1);
+    assert_int_equal(number_of(&tuned.best), 1);
 }
 
 static void test_broken_candidates(void **state) {
@@ -150,7 +159,7 @@ static void test_broken_candidates(void **state) {
     machine machine = {.cost = {5, 1, 3, 2}, .broken = {true, true}, .random = 1};
     hr_tuned tuned;
     assert_int_equal(choose(&machine, 4, &ample, &tuned), HR_OK);
-    assert_int_equal(tuned.best.chunk, 3);
+    assert_int_equal(number_of(&tuned.best), 3);
     assert_int_equal(tuned.tried_count, 2);
     assert_int_equal(machine.timed[0] + machine.timed[1], 0);
 
@@ -169,7 +178,7 @@ static void test_cancelled(void **state) {
     machine.cancel_after = 3;
     assert_int_equal(choose(&machine, 3, &ample, &tuned), HR_CANCELLED);
     assert_int_equal(tuned.tried_count, 2); /* one run was before the second search */
-    assert_int_equal(tuned.best.chunk, 1);
+    assert_int_equal(number_of(&tuned.best), 1);
     machine.cancel_after = 7;
     assert_int_equal(choose(&machine, 3, &ample, &tuned), HR_CANCELLED);
     assert_int_equal(tuned.tried_count, 3);
@@ -214,10 +223,10 @@ static void test_near_the_floor_is_enough(void **state) {
 }
 
 /* Candidates of one tile's last digit make the same code; that of 7 cannot be told. */
-static hr_status last_digit(void *context, const hr_knobs *knobs, char identity[33]) {
+static hr_status last_digit(void *context, const hr_choice *choice, char identity[33]) {
     ++*(int *)context;
-    snprintf(identity, 33, "%d", knobs->chunk % 10);
-    return knobs->chunk % 10 == 7 ? hr_fail(HR_NOT_AVAILABLE, "no plan") : HR_OK;
+    snprintf(identity, 33, "%d", number_of(choice) % 10);
+    return number_of(choice) % 10 == 7 ? hr_fail(HR_NOT_AVAILABLE, "no plan") : HR_OK;
 }
 
 static void test_same_code_is_timed_once(void **state) {
@@ -226,16 +235,16 @@ static void test_same_code_is_timed_once(void **state) {
     int asked = 0;
     hr_trial trial = {.identify = last_digit, .context = &asked};
     for (int most = 0; most < 9; most++) {
-        hr_knobs candidates[10];
+        hr_choice candidates[10];
         for (int i = 0; i < 10; i++)
-            candidates[i] = (hr_knobs){.chunk = tiles[i]};
+            candidates[i] = numbered(tiles[i]);
         assert_int_equal(hr_tune_distinct(candidates, 10, most, &trial), most < 7 ? most : 7);
         for (int i = 0; i < most && i < 7; i++)
-            assert_int_equal(candidates[i].chunk, first[i]);
+            assert_int_equal(number_of(&candidates[i]), first[i]);
         if (most == 2) assert_int_equal(asked, 1 + 3); /* no more than it takes */
     }
     trial.identify = NULL;
-    hr_knobs candidates[10] = {{0}};
+    hr_choice candidates[10] = {{0}};
     assert_int_equal(hr_tune_distinct(candidates, 10, 20, &trial), 10);
 }
 
@@ -254,6 +263,46 @@ static void test_label(void **state) {
     assert_string_equal(label, "block m 96, register n 4");
     hr_knobs_label(&(hr_knobs){.store = HR_STORE_STREAMING, .accumulators = 2}, small, sizeof small);
     assert_string_equal(small, "stores ");
+}
+
+static void test_label_of_stages(void **state) {
+    (void)state;
+    char label[96], small[12];
+    hr_choice choice = {0};
+    hr_choice_label(&choice, 3, label, sizeof label);
+    assert_string_equal(label, "default");
+    assert_true(hr_choice_add(&choice, 1, &(hr_knobs){.store = HR_STORE_CACHED, .jam = 2}));
+    hr_choice_label(&choice, 1, label, sizeof label);
+    assert_string_equal(label, "stores cached, jam 2");
+    assert_true(hr_choice_add(&choice, 2, &(hr_knobs){.prefetch = HR_PREFETCH_OFF}));
+    hr_choice_label(&choice, 3, label, sizeof label);
+    assert_string_equal(label, "stage 2: stores cached, jam 2; stage 3: prefetch off");
+    hr_choice_label(&choice, 3, small, sizeof small);
+    assert_string_equal(small, "stage 2: st");
+}
+
+/* ---- stages together ---- */
+
+static hr_tried tried(int stage, int chunk, double seconds) {
+    return (hr_tried){
+        .choice = hr_choice_of(stage, &(hr_knobs){.chunk = chunk}), .seconds = seconds, .runs = 5};
+}
+
+static void test_best_of_each_stage_go_together(void **state) {
+    (void)state;
+    hr_tuned found = {.tried_count = 6,
+                      .tried = {tried(2, 3, 0.7), tried(0, 5, 0.8), tried(0, 6, 0.9), tried(1, 7, 0.999),
+                                tried(0, 0, 1), tried(3, 4, 1.2)}};
+    hr_choice together;
+    assert_true(hr_tune_combined(&found, &together));
+    assert_int_equal(together.count, 2); /* what is no faster than the schedules' own stays theirs */
+    assert_int_equal(hr_choice_knobs(&together, 0).chunk, 5);
+    assert_int_equal(hr_choice_knobs(&together, 2).chunk, 3);
+    assert_int_equal(hr_choice_check(&together, 3), HR_OK);
+    found.tried[1] = found.tried[2] = tried(2, 9, 0.8);
+    assert_false(hr_tune_combined(&found, &together)); /* one stage is no combination */
+    found.tried_count = 0;
+    assert_false(hr_tune_combined(&found, &together));
 }
 
 /* ---- the database ---- */
@@ -276,11 +325,14 @@ static void folder_remove(folder *folder) {
 }
 
 static hr_tuned sample(int tile) {
-    return (hr_tuned){.best = {.chunk = tile, .register_m = 2, .register_n = 4},
-                      .tried_count = 2,
-                      .tried = {{.knobs = {.chunk = tile}, .seconds = 0.0015, .runs = 7},
-                                {.knobs = {.accumulators = 2}, .seconds = 0.25, .runs = 3}},
-                      .seconds = 1.5};
+    hr_tuned tuned = {
+        .best = numbered(tile),
+        .tried_count = 2,
+        .tried = {{.choice = numbered(tile), .seconds = 0.0015, .runs = 7},
+                  {.choice = hr_choice_of(2, &(hr_knobs){.accumulators = 2}), .seconds = 0.25, .runs = 3}},
+        .seconds = 1.5};
+    hr_choice_add(&tuned.best, 4, &(hr_knobs){.register_m = 2, .register_n = 4});
+    return tuned;
 }
 
 static void keep_one(const char *path, const char *key, hr_tune mode, int tile, bool expected) {
@@ -295,7 +347,7 @@ static int find_one(const char *path, const char *key, hr_tune mode) {
     hr_tuned tuned;
     bool found = hr_tune_database_find(database, key, mode, &tuned);
     hr_tune_database_close(database);
-    return found ? tuned.best.chunk : -1;
+    return found ? number_of(&tuned.best) : -1;
 }
 
 static void test_database_keeps_all(void **state) {
@@ -307,11 +359,12 @@ static void test_database_keeps_all(void **state) {
     hr_tuned tuned;
     assert_true(hr_tune_database_find(database, "key", HR_TUNE_QUICK, &tuned));
     assert_true(tuned.cached);
-    assert_int_equal(tuned.best.chunk, 640);
-    assert_int_equal(tuned.best.register_m, 2);
-    assert_int_equal(tuned.best.register_n, 4);
+    assert_int_equal(number_of(&tuned.best), 640);
+    assert_int_equal(hr_choice_knobs(&tuned.best, 0).register_m, 0);
+    assert_int_equal(hr_choice_knobs(&tuned.best, 4).register_m, 2);
+    assert_int_equal(hr_choice_knobs(&tuned.best, 4).register_n, 4);
     assert_int_equal(tuned.tried_count, 2);
-    assert_int_equal(tuned.tried[1].knobs.accumulators, 2);
+    assert_int_equal(hr_choice_knobs(&tuned.tried[1].choice, 2).accumulators, 2);
     assert_int_equal(tuned.tried[0].runs, 7);
     assert_true(tuned.tried[0].seconds == 0.0015 && tuned.tried[1].seconds == 0.25 && tuned.seconds == 1.5);
     assert_false(hr_tune_database_find(database, "other key", HR_TUNE_NONE, &tuned));
@@ -398,27 +451,38 @@ static void test_database_hostile_rows_and_versions(void **state) {
         "\n",
         "1 2",
         "x\n",
-        "nan 1 0\n",
-        "-1 1 0\n",
-        "1 1 99999999999\n",
-        "1 1 1000000\n",
-        "0.1 3 0 3\n",
-        "0.1 3 0 0 0 9\n",
-        "0.1 3 -1\n",
-        "0.1 3 7\n0.1 3 0 0 6\n",
-        "0.1 3 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24\n"};
+        "nan 1\n",
+        "-1 1\n",
+        "1 1 0.chunk=99999999999\n",
+        "1 1 0.chunk=1000000\n",
+        "1 1 -1.chunk=16\n",
+        "1 1 99999999999.chunk=16\n",
+        "1 1 0.chunks=16\n",
+        "1 1 0.chunk\n",
+        "1 1 0.=16\n",
+        "1 1 chunk=16\n",
+        "0.1 3 0.store=3\n",
+        "0.1 3 0.accumulators=9\n",
+        "0.1 3 0.chunk=-1\n",
+        "0.1 3 0.chunk=7\n0.1 3 0.prefetch=6\n",
+        "0.1 3 0.chunk=7 0.chunk=8\n",
+        "0.1 3 1.chunk=7 0.chunk=8\n",
+        "0.1 3 0.chunk=7 0.jam=2\n",
+        "0.1 3 7 0 0\n", /* one set for all stages, as versions before kept */
+        "0.1 3 0.chunk=1 1.chunk=1 2.chunk=1 3.chunk=1 4.chunk=1 5.chunk=1 6.chunk=1 7.chunk=1 8.chunk=1 "
+        "9.chunk=1 10.chunk=1 11.chunk=1 12.chunk=1 13.chunk=1 14.chunk=1 15.chunk=1 16.chunk=1\n"};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (int sealed = 0; sealed < 2; sealed++) {
             put_row(&folder, rows[i], sealed);
             assert_int_equal(find_one(folder.path, "key", HR_TUNE_QUICK), -1);
         }
-    put_row(&folder, "0.5 3 7 0 0\n", false);
+    put_row(&folder, "0.5 3 0.chunk=7\n", false);
     assert_int_equal(find_one(folder.path, "key", HR_TUNE_QUICK), -1);
-    put_row(&folder, "0.5 3 7 0 0\n", true); /* fewer knobs: an earlier version's */
+    put_row(&folder, "0.5 3 0.chunk=7\n", true);
     assert_int_equal(find_one(folder.path, "key", HR_TUNE_QUICK), 7);
     sql(folder.file, "UPDATE tuned SET key = 'other'");
     assert_int_equal(find_one(folder.path, "other", HR_TUNE_QUICK), -1);
-    sql(folder.file, "PRAGMA user_version = 3"); /* a newer headroom's: hands off */
+    sql(folder.file, "PRAGMA user_version = 4"); /* a newer headroom's: hands off */
     assert_null(hr_tune_database_open(folder.path));
     assert_int_equal(access(folder.corrupt, F_OK), -1);
     folder_remove(&folder);
@@ -520,6 +584,8 @@ int main(void) {
         cmocka_unit_test(test_near_the_floor_is_enough),
         cmocka_unit_test(test_same_code_is_timed_once),
         cmocka_unit_test(test_label),
+        cmocka_unit_test(test_label_of_stages),
+        cmocka_unit_test(test_best_of_each_stage_go_together),
         cmocka_unit_test(test_database_keeps_all),
         cmocka_unit_test(test_database_modes),
         cmocka_unit_test(test_database_is_no_link),

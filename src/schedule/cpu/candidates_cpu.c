@@ -1,4 +1,4 @@
-/* The choices worth measuring on a CPU, likeliest first. In: a plan. Out: knobs for the tuner. */
+/* The choices worth measuring on a CPU, likeliest first. In: a stage. Out: knobs for the tuner. */
 #include "schedule/cpu/candidates_cpu.h"
 #include "schedule/schedule.h"
 
@@ -10,7 +10,7 @@ static int copy_of(const hr_knobs *choices, int count, hr_knobs *out, int max) {
 }
 
 /* One pass on a CPU: how far ahead memory is prefetched, how results leave, how tasks are shared out. */
-static int map_candidates(const hr_plan *plan, hr_knobs *out, int max) {
+static int map_candidates(const hr_stage *stage, hr_knobs *out, int max) {
     static const hr_knobs choices[] = {
         {0},
         {.prefetch = HR_PREFETCH_2K},
@@ -32,22 +32,14 @@ static int map_candidates(const hr_plan *plan, hr_knobs *out, int max) {
         {.prefetch = HR_PREFETCH_2K},
         {.prefetch = HR_PREFETCH_4K},
         {.order = HR_ORDER_AS_THEY_COME, .join = HR_JOIN_BLOCKS, .prefetch = HR_PREFETCH_4K}};
-    for (int i = 0; i < plan->stage_count; i++)
-        if (hr_cpu_walk_of(&plan->stages[i])->gathered)
-            return copy_of(gathered, (int)(sizeof gathered / sizeof *gathered), out, max);
+    if (hr_cpu_walk_of(stage)->gathered)
+        return copy_of(gathered, (int)(sizeof gathered / sizeof *gathered), out, max);
     return copy_of(choices, (int)(sizeof choices / sizeof *choices), out, max);
 }
 
-static int walk_candidates(const hr_plan *plan, hr_knobs *out, int max) {
-    bool flat = true;
-    for (int i = 0; i < plan->stage_count; i++)
-        flat = flat && plan->stages[i].shape == HR_SHAPE_MAP;
-    bool lanes = false, scatters = false;
-    for (int i = 0; i < plan->stage_count; i++) {
-        lanes = lanes || hr_stage_is_vector(&plan->stages[i]);
-        scatters = scatters || plan->stages[i].shape == HR_SHAPE_SCATTER;
-    }
-    if (flat && lanes) return map_candidates(plan, out, max);
+static int walk_candidates(const hr_stage *stage, hr_knobs *out, int max) {
+    const bool lanes = hr_stage_is_vector(stage), scatters = stage->shape == HR_SHAPE_SCATTER;
+    if (stage->shape == HR_SHAPE_MAP && lanes) return map_candidates(stage, out, max);
     static const hr_knobs choices[] = {
         {0},
         {.accumulators = 2},
@@ -89,8 +81,6 @@ static int walk_candidates(const hr_plan *plan, hr_knobs *out, int max) {
     return count;
 }
 
-int hr_cpu_candidates(const hr_plan *plan, hr_knobs *out, int max) {
-    for (int i = 0; i < plan->stage_count; i++)
-        if (plan->stages[i].shape == HR_SHAPE_CONTRACT) return hr_contract_candidates(plan, out, max);
-    return walk_candidates(plan, out, max);
+int hr_cpu_candidates(const hr_plan *plan, const hr_stage *stage, hr_knobs *out, int max) {
+    return stage->contract ? hr_contract_candidates(plan, stage, out, max) : walk_candidates(stage, out, max);
 }

@@ -1,6 +1,6 @@
 /* The sizes of a matrix product's blocks: defaults by instruction set and caches, candidates for the tuner.
  *
- * In: a plan and its knobs. Out: the contract_choice that the emitted code gets as constants, and the
+ * In: a stage and its knobs. Out: the contract_choice that the emitted code gets as constants, and the
  * scratch memory that follows from it.
  */
 #include "schedule/cpu/contract_choice.h"
@@ -129,27 +129,19 @@ static void add_tiles(candidate_list *list, hr_knobs knobs) {
         }
 }
 
-static bool all_bf16(const hr_plan *plan) {
-    for (int i = 0; i < plan->stage_count; i++)
-        if (plan->stages[i].contract && !hr_contract_fits(plan->normal, plan->stages[i].contract, HR_BF16))
-            return false;
-    return true;
-}
-
-int hr_contract_candidates(const hr_plan *plan, hr_knobs *out, int max) {
+int hr_contract_candidates(const hr_plan *plan, const hr_stage *stage, hr_knobs *out, int max) {
     static const int depths[] = {128, 192, 256, 384};
     static const int rows[] = {56, 112, 224};
     const register_tile *tile = register_tile_of(plan);
     candidate_list list = {out, 0, max};
-    add(&list, *hr_stage_knobs(plan->stages));
-    if ((plan->limits.matrix_bf16 || plan->limits.dots_bf16) && all_bf16(plan)) {
-        add_tiles(&list, *hr_stage_knobs(plan->stages));
+    add(&list, (hr_knobs){0});
+    if ((plan->limits.matrix_bf16 || plan->limits.dots_bf16) &&
+        hr_contract_fits(plan->normal, stage->contract, HR_BF16)) {
+        add_tiles(&list, (hr_knobs){0});
         return list.count;
     }
     for (int i = 0; i < 4 && tile->rows[i]; i++) {
-        hr_knobs knobs = *hr_stage_knobs(plan->stages);
-        knobs.register_m = tile->rows[i];
-        knobs.register_n = tile->vectors[i];
+        hr_knobs knobs = {.register_m = tile->rows[i], .register_n = tile->vectors[i]};
         for (int j = 0; j < 4; j++) {
             knobs.block_k = depths[j];
             add(&list, knobs);

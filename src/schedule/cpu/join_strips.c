@@ -7,7 +7,7 @@
  */
 #include "base/dtype.h"
 #include "base/memory.h"
-#include "ir/graph.h"
+#include "ir/visit.h"
 #include "schedule/cpu/passes_cpu.h"
 
 #include <math.h>
@@ -27,7 +27,6 @@ typedef struct run {
     hr_plan *plan;
     const int64_t *extents;
     int first, count; /* stages that go together */
-    bool *visited;    /* by expr id */
     bool *read;       /* by tensor: by some stage of the run */
 } run;
 
@@ -46,32 +45,30 @@ static const hr_step *maker_of(const run *r, int tensor) {
     return NULL;
 }
 
-/* Nothing is checked or drawn, and of what the run makes, only the strip in hand is read. */
-static bool reads_well(run *r, const hr_expr *node) {
-    if (r->visited[node->id]) return true;
-    r->visited[node->id] = true;
-    if (node->op == HR_OP_RANDOM) return false;
-    if (node->op == HR_OP_ELEMENT) {
-        const hr_step *maker = maker_of(r, node->tensor);
-        if (hr_element_is_checked(r->function, node)) return false;
-        r->read[node->tensor] = true;
-        for (int a = 0; maker && a < r->function->tensors[node->tensor].rank; a++) {
-            const hr_expr *made = statement_of(r, maker)->subscripts[a];
-            if (made->op != HR_OP_INDEX || node->args[a]->op != HR_OP_INDEX ||
-                made->index != node->args[a]->index)
-                return false;
-        }
+/* Stops at what is checked or drawn, and where of what the run makes more than the strip in hand is read. */
+static hr_visit read_node(void *context, const hr_expr *node) {
+    run *r = context;
+    if (node->op == HR_OP_RANDOM) return HR_VISIT_STOP;
+    if (node->op != HR_OP_ELEMENT) return HR_VISIT_ON;
+    const hr_step *maker = maker_of(r, node->tensor);
+    if (hr_element_is_checked(r->function, node)) return HR_VISIT_STOP;
+    r->read[node->tensor] = true;
+    for (int a = 0; maker && a < r->function->tensors[node->tensor].rank; a++) {
+        const hr_expr *made = statement_of(r, maker)->subscripts[a];
+        if (made->op != HR_OP_INDEX || node->args[a]->op != HR_OP_INDEX ||
+            made->index != node->args[a]->index)
+            return HR_VISIT_STOP;
     }
-    for (int i = 0; i < node->arg_count; i++)
-        if (!reads_well(r, node->args[i])) return false;
-    return true;
+    return HR_VISIT_ON;
 }
 
 static bool all_read_well(run *r, const hr_stage *stage) {
-    memset(r->visited, 0, ((size_t)r->function->expr_count + 1) * sizeof *r->visited);
-    for (int i = 0; i < stage->step_count; i++)
-        if (!reads_well(r, stage->steps[i].value)) return false;
-    return true;
+    hr_walk walk = {.enter = read_node, .context = r};
+    bool well = true;
+    for (int i = 0; i < stage->step_count && well; i++)
+        well = !hr_walk_through(&walk, stage->steps[i].value);
+    hr_walk_end(&walk); /* what is read twice is read as well */
+    return well;
 }
 
 /* A map over the same lanes and, among its tasks, the same rows of columns. */
@@ -119,6 +116,7 @@ static hr_status find_run(run *r, int first) {
     for (int k = first; k < plan->stage_count && !ends; k++) {
         const hr_stage *stage = &plan->stages[k];
         bool sums;
+        if (hr_stage_knobs(stage)->chunk || hr_stage_knobs(stage)->join) break;
         HR_TRY(hr_columns_stand_alone(plan, stage, &sums));
         bool map = !sums && k > first && is_map_along(head, stage);
         ends = map && stage->task_count >= head->row_count;
@@ -173,7 +171,6 @@ static hr_status choose_strip(const run *r, const hr_stage *head, int64_t *out) 
 /* ---- what only the run reads ---- */
 
 static void mark_read_elsewhere(run *r, bool *read) {
-    memset(r->visited, 0, ((size_t)r->function->expr_count + 1) * sizeof *r->visited);
     for (int k = 0; k < r->plan->stage_count; k++) {
         const hr_stage *stage = &r->plan->stages[k];
         if (k >= r->first && k < r->first + r->count) continue;
@@ -236,21 +233,18 @@ static hr_status join(run *r) {
 
 hr_status hr_pass_join_strips(const int64_t *extents, hr_plan *plan) {
     run r = {.function = plan->normal, .plan = plan, .extents = extents};
-    if (!plan->stage_count || hr_stage_knobs(plan->stages)->chunk || hr_stage_knobs(plan->stages)->join)
-        return HR_OK;
-    r.visited = hr_memory_zeros((size_t)r.function->expr_count + 1, sizeof *r.visited);
+    if (!plan->stage_count) return HR_OK;
     r.read = hr_memory_zeros((size_t)r.function->tensor_count + 1, sizeof *r.read);
     hr_status status = HR_OK;
     size_t tensors = (size_t)r.function->tensor_count + 1;
     plan->in_strips = hr_arena_alloc(plan->arena, tensors * sizeof *plan->in_strips);
     memset(plan->in_strips, 0, tensors * sizeof *plan->in_strips);
-    if (!r.visited || !r.read) status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    if (!r.read) status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     for (int k = 0; k < plan->stage_count && status == HR_OK;) {
         status = find_run(&r, k);
         if (status == HR_OK && r.count > 1) status = join(&r);
         k += r.count > 1 ? r.count : 1;
     }
-    free(r.visited);
     free(r.read);
     return status;
 }

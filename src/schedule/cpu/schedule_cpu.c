@@ -90,5 +90,5 @@ static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
 }
 
 const hr_target hr_target_cpu = {
-    HR_TARGET_CPU, "cpu", HR_ON_CPU, facts_of, schedule, hr_cpu_candidates,
+    HR_TARGET_CPU, "cpu", facts_of, schedule, hr_cpu_candidates,
 };

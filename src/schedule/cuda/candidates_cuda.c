@@ -1,4 +1,4 @@
-/* The choices worth measuring on a GPU, likeliest first. In: a plan. Out: knobs for the tuner. */
+/* The choices worth measuring on a GPU, likeliest first. In: a stage. Out: knobs for the tuner. */
 #include "schedule/cuda/candidates_cuda.h"
 
 #include "schedule/cuda/choose_gemm.h"
@@ -62,16 +62,9 @@ static int grid_candidates(hr_knobs *out, int max) {
     return copy_of(choices, (int)(sizeof choices / sizeof *choices), out, max);
 }
 
-int hr_cuda_candidates(const hr_plan *plan, hr_knobs *out, int max) {
-    bool flat = true;
-    for (int i = 0; i < plan->stage_count; i++)
-        flat = flat && plan->stages[i].shape == HR_SHAPE_MAP;
-    for (int i = 0; i < plan->stage_count; i++)
-        if (plan->stages[i].schedule->kind == HR_SCHEDULE_CUDA_PRODUCT)
-            return hr_gemm_candidates(plan, out, max);
-    for (int i = 0; i < plan->stage_count; i++)
-        if (plan->stages[i].schedule->kind == HR_SCHEDULE_CUDA_ATTENTION ||
-            plan->stages[i].schedule->kind == HR_SCHEDULE_CUDA_BACKWARD)
-            return copy_of(&(hr_knobs){0}, 1, out, max); /* they have no tunables yet */
-    return flat ? flat_candidates(out, max) : grid_candidates(out, max);
+int hr_cuda_candidates(const hr_plan *plan, const hr_stage *stage, hr_knobs *out, int max) {
+    if (stage->schedule->kind == HR_SCHEDULE_CUDA_PRODUCT) return hr_gemm_candidates(plan, out, max);
+    if (stage->schedule->kind != HR_SCHEDULE_CUDA_GRID)
+        return copy_of(&(hr_knobs){0}, 1, out, max); /* attention has no tunables yet */
+    return stage->shape == HR_SHAPE_MAP ? flat_candidates(out, max) : grid_candidates(out, max);
 }

@@ -164,5 +164,5 @@ static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
 }
 
 const hr_target hr_target_cuda = {
-    HR_TARGET_CUDA, "cuda", HR_ON_CUDA, facts_of, schedule, hr_cuda_candidates,
+    HR_TARGET_CUDA, "cuda", facts_of, schedule, hr_cuda_candidates,
 };
