@@ -5,12 +5,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* What is known of a CPU's core beside its sizes: src/device/cores.def. */
+typedef enum hr_core_fact {
+    HR_CORE_KNOWN = 1 << 0,
+    HR_CORE_SEES_FAR = 1 << 1,   /* room for 350 operations and more in flight */
+    HR_CORE_STORES_WAIT = 1 << 2 /* few lines fill its way to memory: what comes behind a store waits, too */
+} hr_core_fact;
+
 typedef struct hr_device_limits {
     int threads;                          /* hardware threads in use, or multiprocessors */
     int vector_bytes;                     /* the widest vector register: 64, 32 or 16 */
     int64_t l1_bytes, l2_bytes, l3_bytes; /* l1, l2 a core */
     int matrix_bf16;                      /* a CPU's matrix unit for bf16 (AMX): 0 = none */
     int dots_bf16;                        /* a CPU's vectors multiply pairs of bf16 faster than f32: 0 = no */
+    unsigned core;                        /* of hr_core_fact; without HR_CORE_KNOWN its caches tell */
     double little_work;                   /* operations that one thread does before others start; 0 = none */
     char isa[64];                         /* "avx512", "avx2", "neon", "generic" or "sm_90a" */
     int compute;                          /* 80, 90, 100: compute capability of a CUDA device; 0 = a CPU */
@@ -50,16 +58,16 @@ static inline bool hr_limits_are_short(const hr_device_limits *limits) {
     return hr_limits_lanes(limits) < 16;
 }
 
-/* Room for 350 operations and more in flight, as cores with 48 KB of first-level cache have (Zen 5, Intel's
- * since Ice Lake); those with 32 KB (Zen 4, Skylake) have 320 and less. */
+/* A core that the table lacks is taken for one of those in it whose caches are like its own: 48 KB of the
+ * first level have only cores that see far, and 2 MB of the second besides only those whose stores wait. */
 static inline bool hr_limits_see_far(const hr_device_limits *limits) {
+    if (limits->core & HR_CORE_KNOWN) return limits->core & HR_CORE_SEES_FAR;
     return hr_limits_l1(limits) >= 48 << 10;
 }
 
-/* Besides, 2 MB of second-level cache, as Intel's since Sapphire Rapids: few lines fill such a core's way to
- * memory, so that its stores wait for it, and what comes behind them does (docs/facts.md, "Where stores wait
- * for long"). */
+/* docs/facts.md, "Where stores wait for long". */
 static inline bool hr_limits_stores_wait(const hr_device_limits *limits) {
+    if (limits->core & HR_CORE_KNOWN) return limits->core & HR_CORE_STORES_WAIT;
     return hr_limits_see_far(limits) && hr_limits_l2(limits) >= 2 << 20;
 }
 

@@ -30,6 +30,8 @@ struct hr_module {
 };
 
 /* machine.c: the processor's product name, sizes, features. */
+/* What src/device/cores.def says of a core, of hr_core_fact; 0 where it has no row. */
+unsigned hr_machine_core(const char *vendor, int family, int model);
 void hr_machine_describe(char *name, size_t size, hr_device_limits *limits, char hash[33]);
 /* Bytes that can be had now without swapping or meeting a container's limit; INT64_MAX where nobody tells. */
 int64_t hr_machine_memory(void);

@@ -162,6 +162,34 @@ static bool dots_find(const char *info) {
            info_field(info, "vendor_id", vendor, sizeof vendor) && strcmp(vendor, "AuthenticAMD") == 0;
 }
 
+/* ---- the core ---- */
+
+unsigned hr_machine_core(const char *vendor, int family, int model) {
+    static const struct {
+        const char *vendor;
+        int family, first, last;
+        unsigned facts;
+    } cores[] = {
+#define CORE(name, vendor, family, first, last, facts) {vendor, family, first, last, facts},
+#include "device/cores.def"
+#undef CORE
+    };
+    for (size_t i = 0; i < sizeof cores / sizeof *cores; i++)
+        if (strcmp(cores[i].vendor, vendor) == 0 && cores[i].family == family && cores[i].first <= model &&
+            model <= cores[i].last)
+            return HR_CORE_KNOWN | cores[i].facts;
+    return 0;
+}
+
+static unsigned core_find(const char *info) {
+    char vendor[32], family[16], model[16];
+    if (!info_field(info, "vendor_id", vendor, sizeof vendor) ||
+        !info_field(info, "cpu family", family, sizeof family) ||
+        !info_field(info, "model", model, sizeof model))
+        return 0;
+    return hr_machine_core(vendor, atoi(family), atoi(model));
+}
+
 void hr_machine_describe(char *name, size_t size, hr_device_limits *limits, char hash[33]) {
     char info[INFO_MAX];
     hr_file_first("/proc/cpuinfo", info, sizeof info);
@@ -170,6 +198,7 @@ void hr_machine_describe(char *name, size_t size, hr_device_limits *limits, char
     *limits = (hr_device_limits){.threads = threads_find(), .little_work = LITTLE_WORK};
     caches_find(limits);
     vectors_find(limits);
+    limits->core = core_find(info);
     limits->matrix_bf16 = limits->vector_bytes == 64 && matrix_find(info);
     limits->dots_bf16 = limits->vector_bytes == 64 && !limits->matrix_bf16 && dots_find(info);
 }

@@ -245,18 +245,18 @@ static const char *beside_vector(hr_printer *p, const hr_expr *node) {
     return !hr_expr_is_vector(p, node) && node->type == HR_I64 ? hr_format(p, "(int32_t)%s", text) : text;
 }
 
-static bool holds_peak(const hr_printer *p, const hr_expr *node) {
-    for (const hr_peak *peak = p->plan->graph->peaks; peak && node->op == HR_OP_ELEMENT; peak = peak->next)
-        if (peak->peak == node->tensor) return true;
-    for (int i = 0; i < node->arg_count && node->op != HR_OP_ELEMENT; i++)
-        if (holds_peak(p, node->args[i])) return true;
-    return false;
+static hr_visit is_peak(const hr_expr *node, const void *peaks) {
+    if (node->op != HR_OP_ELEMENT) return HR_VISIT_ON;
+    for (const hr_peak *peak = peaks; peak; peak = peak->next)
+        if (peak->peak == node->tensor) return HR_VISIT_STOP;
+    return HR_VISIT_PAST;
 }
 
 /* x - peak, one for all lanes, where anything near the peak gives the same results. */
 static bool is_below_peak(hr_printer *p, const hr_expr *node) {
     return node->op == HR_OP_SUB && hr_expr_is_vector(p, node->args[0]) &&
-           !hr_expr_is_vector(p, node->args[1]) && holds_peak(p, node->args[1]);
+           !hr_expr_is_vector(p, node->args[1]) &&
+           hr_expr_find(node->args[1], is_peak, p->plan->graph->peaks);
 }
 
 /* The lane's index beside a whole number that is one for all lanes: at most one lane is there. */

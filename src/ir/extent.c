@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "base/status.h"
 #include "ir/extent_form.h"
+#include "ir/visit.h"
 
 /* constant + factor * extents[unknown]; unknown -1 = none */
 typedef struct linear {
@@ -78,21 +79,17 @@ static hr_status sound(const hr_function *function, const hr_expr *expr, const l
     return HR_OK;
 }
 
-static int first_unknown(const hr_expr *expr, const int64_t *extents) {
-    if (expr->op == HR_OP_EXTENT) return extents[expr->extent] == HR_EXTENT_UNKNOWN ? expr->extent : -1;
-    for (int i = 0; i < expr->arg_count; i++) {
-        int found = first_unknown(expr->args[i], extents);
-        if (found >= 0) return found;
-    }
-    return -1;
+static hr_visit is_unknown(const hr_expr *node, const void *extents) {
+    return hr_visit_until(node->op == HR_OP_EXTENT &&
+                          ((const int64_t *)extents)[node->extent] == HR_EXTENT_UNKNOWN);
 }
 
 hr_status hr_extent_value(const hr_function *function, const hr_expr *expr, const int64_t *extents,
                           int64_t *out) {
-    int unknown = first_unknown(expr, extents);
-    if (unknown >= 0)
+    const hr_expr *unknown = hr_expr_find(expr, is_unknown, extents);
+    if (unknown)
         return hr_fail(HR_BAD_INPUT, "%s: the extent %s is not known; give it as %s=NUMBER", function->name,
-                       function->extents[unknown], function->extents[unknown]);
+                       function->extents[unknown->extent], function->extents[unknown->extent]);
     linear form = linear_of(expr, extents);
     HR_TRY(sound(function, expr, &form));
     if (form.constant < 0)

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "ir/count.h"
 #include "ir/extent.h"
+#include "ir/visit.h"
 
 #include <stdlib.h>
 
@@ -33,13 +34,20 @@ static int64_t inner_wish(const defaults *d, int rank, int from_last) {
     return from_last == 0 ? 128 : 16;
 }
 
-static void wish(defaults *d, const hr_expr *expr, standing stand, int64_t value) {
-    for (int i = 0; i < expr->arg_count; i++)
-        wish(d, expr->args[i], stand, value);
-    if (expr->op != HR_OP_EXTENT || d->extents[expr->extent] != HR_EXTENT_UNKNOWN) return;
-    int e = expr->extent;
-    if (stand > d->standings[e]) d->standings[e] = stand;
-    if (stand == INNER && (!d->inner[e] || value < d->inner[e])) d->inner[e] = value;
+typedef struct wishing {
+    defaults *defaults;
+    standing stand;
+    int64_t value;
+} wishing;
+
+static hr_visit wish(void *context, const hr_expr *node) {
+    const wishing *w = context;
+    defaults *d = w->defaults;
+    if (node->op != HR_OP_EXTENT || d->extents[node->extent] != HR_EXTENT_UNKNOWN) return HR_VISIT_ON;
+    int e = node->extent;
+    if (w->stand > d->standings[e]) d->standings[e] = w->stand;
+    if (w->stand == INNER && (!d->inner[e] || w->value < d->inner[e])) d->inner[e] = w->value;
+    return HR_VISIT_ON;
 }
 
 static void wish_all(defaults *d) {
@@ -48,8 +56,8 @@ static void wish_all(defaults *d) {
         const hr_tensor *tensor = &function->tensors[i];
         for (int axis = 0; axis < tensor->rank; axis++) {
             bool outer = axis == 0 && (!d->products || tensor->rank == 1);
-            wish(d, tensor->shape[axis], outer ? OUTER : INNER,
-                 inner_wish(d, tensor->rank, tensor->rank - 1 - axis));
+            wishing w = {d, outer ? OUTER : INNER, inner_wish(d, tensor->rank, tensor->rank - 1 - axis)};
+            hr_expr_visit(tensor->shape[axis], wish, &w);
         }
     }
 }

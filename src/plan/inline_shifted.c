@@ -50,23 +50,18 @@ static bool is_cheap(const inlining *s, const hr_statement *statement) {
 
 /* ---- elements that are what they are made from ---- */
 
-/* Some element stands at that index alone: there a place beyond the axis is noticed. */
-static bool stands_at(const hr_expr *node, int index, int rank_of_element) {
-    for (int a = 0; a < rank_of_element; a++)
-        if (node->args[a]->op == HR_OP_INDEX && node->args[a]->index == index) return true;
-    for (int i = 0; i < node->arg_count; i++) {
-        const hr_expr *arg = node->args[i];
-        if (stands_at(arg, index, arg->op == HR_OP_ELEMENT ? arg->arg_count : 0)) return true;
-    }
-    return false;
+/* An element that stands at that index alone: there a place beyond the axis is noticed. */
+static hr_visit stands_at(const hr_expr *node, const void *index) {
+    for (int a = 0; a < node->arg_count && node->op == HR_OP_ELEMENT; a++)
+        if (node->args[a]->op == HR_OP_INDEX && node->args[a]->index == *(const int *)index)
+            return HR_VISIT_STOP;
+    return HR_VISIT_ON;
 }
 
 /* Every place that the element's condition keeps on its axes, or does not, is one in what it is made from. */
 static bool keeps_checks(const hr_statement *maker) {
-    const hr_expr *value = maker->value;
     for (int i = 0; i < maker->domain_count; i++)
-        if (!stands_at(value, maker->domain[i], value->op == HR_OP_ELEMENT ? value->arg_count : 0))
-            return false;
+        if (!hr_expr_find(maker->value, stands_at, &maker->domain[i])) return false;
     return true;
 }
 

@@ -21,7 +21,6 @@ typedef struct seen {
     dependence depends;
     const hr_expr *element; /* ON_COLUMN: such an element */
     bool dear;              /* a division, a root or a function is in it */
-    hr_expr *copy;          /* with locals in place of what is the same for all tasks */
     hr_expr *local;         /* of any statement: the element that stands for it */
 } seen;
 
@@ -128,22 +127,15 @@ static hr_expr *make_local(finder *f, const hr_expr *node, const hr_expr *place)
     return hr_graph_element(graph, tensor, rank, place->args);
 }
 
-static hr_expr *rewrite(finder *f, hr_expr *node) {
+static hr_expr *rewrite(void *context, hr_expr *node) {
+    finder *f = context;
     seen *s = &f->seen[node->id];
-    if (s->copy || s->local) return s->copy ? s->copy : s->local;
-    hr_expr *args[16];
-    bool changed = false;
-    s->copy = node;
-    if (f->graph->full || node->arg_count > 16 || node->op == HR_OP_ELEMENT) return node;
-    if (s->depends == ON_COLUMN && s->dear && node->type == HR_F32 && has_lanes(f, s->element) &&
-        times(f, s->element) >= TASKS_LEAST)
-        return s->copy = s->local = make_local(f, node, s->element);
-    for (int i = 0; i < node->arg_count; i++) {
-        args[i] = rewrite(f, node->args[i]);
-        changed = changed || args[i] != node->args[i];
-    }
-    if (changed) f->seen[node->id].copy = hr_graph_with_args(f->graph, node, args);
-    return f->seen[node->id].copy;
+    if (s->local) return s->local;
+    if (node->op == HR_OP_ELEMENT) return node;
+    if (s->depends != ON_COLUMN || !s->dear || node->type != HR_F32 || !has_lanes(f, s->element) ||
+        times(f, s->element) < TASKS_LEAST)
+        return NULL;
+    return s->local = make_local(f, node, s->element);
 }
 
 /* ---- statements ---- */
@@ -172,7 +164,9 @@ hr_status hr_pass_once_a_column(hr_graph *graph, const int64_t *extents) {
         hr_walk walk = {.leave = look, .context = &f};
         hr_walk_through(&walk, f.statement.value);
         hr_walk_end(&walk); /* what is known is known again */
-        function->statements[i].value = rewrite(&f, f.statement.value);
+        hr_rewriting rewriting = {.graph = graph, .before = rewrite, .context = &f};
+        function->statements[i].value = hr_rewriting_of(&rewriting, f.statement.value);
+        hr_rewriting_end(&rewriting);
         hr_graph_move_before(graph, i, f.added);
         i += f.added;
     }

@@ -3,7 +3,7 @@
 #ifndef HR_PLAN_PASSES_H
 #define HR_PLAN_PASSES_H
 
-#include "ir/graph.h"
+#include "ir/visit.h"
 #include "plan/plan.h"
 
 /* Before there is a graph. The extents of short axes that a window walks, by extent, for
@@ -75,13 +75,12 @@ hr_expr *hr_expr_at(hr_graph *graph, hr_expr *expr, int index, int64_t value);
 
 /* The same for many expressions, each of whose nodes is looked at once. */
 typedef struct hr_substitution {
-    hr_graph *graph;
     int index; /* that `number` stands for */
     hr_expr *number;
-    hr_expr **memo; /* by expr id; NULL where there was no memory: the graph is marked full then */
-    int memo_count;
+    hr_rewriting rewriting;
 } hr_substitution;
-hr_substitution hr_substitution_begin(hr_graph *graph, int index, int64_t value);
+/* `out` stays where it is until its end. */
+void hr_substitution_begin(hr_graph *graph, int index, int64_t value, hr_substitution *out);
 hr_expr *hr_substituted(hr_substitution *substitution, hr_expr *node);
 void hr_substitution_end(hr_substitution *substitution);
 

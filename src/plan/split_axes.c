@@ -38,11 +38,16 @@ static bool value_of(const splitting *s, const hr_expr *extent, int64_t *out) {
 
 /* ---- where one begins ---- */
 
+static hr_visit is_other(const hr_expr *node, const void *context) {
+    (void)context;
+    return hr_visit_until(node->op == HR_OP_NUMBER ? node->type != HR_I64
+                                                   : node->op != HR_OP_EXTENT && node->op != HR_OP_FLOORDIV &&
+                                                         node->op != HR_OP_MUL);
+}
+
+/* Products and quotients of whole numbers and extents, and nothing else. */
 static bool is_of_extents(const hr_expr *node) {
-    if (node->op == HR_OP_NUMBER) return node->type == HR_I64;
-    if (node->op == HR_OP_EXTENT) return true;
-    if (node->op != HR_OP_FLOORDIV && node->op != HR_OP_MUL) return false;
-    return is_of_extents(node->args[0]) && is_of_extents(node->args[1]);
+    return !hr_expr_find(node, is_other, NULL);
 }
 
 /* The subscript counts groups, as many as its axis has. */

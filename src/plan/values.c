@@ -10,36 +10,27 @@
 typedef struct valuing {
     hr_graph *graph;
     const hr_function *function;
-    int *step_of;       /* tensor -> step of the current stage that defines it, -1 elsewhere */
-    hr_expr **replaced; /* by expr id: copies with elements of the same stage replaced */
-    int id_capacity;
+    int *step_of; /* tensor -> step of the stage at hand that defines it, -1 elsewhere */
+    const hr_stage *stage;
+    hr_rewriting rewriting; /* of that stage's values */
 } valuing;
 
 /* ---- values: elements of the same stage are replaced by what they are ---- */
 
-static hr_expr *replace(valuing *s, hr_stage *stage, hr_expr *node) {
-    bool known = node->id < s->id_capacity;
-    if (known && s->replaced[node->id]) return s->replaced[node->id];
-    hr_expr *result = node;
-    int step = node->op == HR_OP_ELEMENT ? s->step_of[node->tensor] : -1;
-    bool is_product =
-        stage->contract && node->op == HR_OP_ELEMENT && node->tensor == stage->contract->product;
-    if (step >= 0 && stage->steps[step].kind == HR_STEP_ELEMENT && !is_product) {
-        const hr_statement *made = &s->function->statements[stage->steps[step].statement];
-        result = hr_graph_round(s->graph, s->function->tensors[node->tensor].dtype,
-                                replace(s, stage, made->value));
-    } else if (node->arg_count) {
-        hr_expr *args[HR_AXES_MAX + 2];
-        for (int i = 0; i < node->arg_count; i++)
-            args[i] = replace(s, stage, node->args[i]);
-        result = hr_graph_with_args(s->graph, node, args);
-    }
-    if (known) s->replaced[node->id] = result;
-    return result;
+static hr_expr *replace(void *context, hr_expr *node) {
+    valuing *s = context;
+    const hr_stage *stage = s->stage;
+    const int step = node->op == HR_OP_ELEMENT ? s->step_of[node->tensor] : -1;
+    if (step < 0 || stage->steps[step].kind != HR_STEP_ELEMENT) return NULL;
+    if (stage->contract && node->tensor == stage->contract->product) return NULL;
+    const hr_statement *made = &s->function->statements[stage->steps[step].statement];
+    return hr_graph_round(s->graph, s->function->tensors[node->tensor].dtype,
+                          hr_rewriting_of(&s->rewriting, made->value));
 }
 
 static hr_status set_values(valuing *s, hr_stage *stage) {
-    memset(s->replaced, 0, (size_t)s->id_capacity * sizeof *s->replaced);
+    s->stage = stage;
+    s->rewriting = (hr_rewriting){.graph = s->graph, .before = replace, .context = s};
     for (int t = 0; t < s->function->tensor_count; t++)
         s->step_of[t] = -1;
     for (int i = 0; i < stage->step_count; i++)
@@ -54,11 +45,12 @@ static hr_status set_values(valuing *s, hr_stage *stage) {
                                      statement->subscripts);
         else if (hr_op_is_reduction(value->op))
             value = value->args[0];
-        step->value = replace(s, stage, value);
+        step->value = hr_rewriting_of(&s->rewriting, value);
         if (statement->store != HR_STORE_WHOLE)
             step->target = hr_graph_element(s->graph, statement->tensor, statement->subscript_count,
                                             statement->subscripts);
     }
+    hr_rewriting_end(&s->rewriting);
     return hr_graph_status(s->graph);
 }
 
@@ -103,11 +95,10 @@ const char *hr_shape_name(hr_shape shape) {
 }
 
 hr_status hr_pass_values(hr_graph *graph, hr_plan *plan) {
-    valuing s = {.graph = graph, .function = graph->function, .id_capacity = graph->function->expr_count};
+    valuing s = {.graph = graph, .function = graph->function};
     s.step_of = hr_memory_zeros((size_t)s.function->tensor_count + 1, sizeof *s.step_of);
-    s.replaced = hr_memory_zeros((size_t)s.id_capacity + 1, sizeof *s.replaced);
     hr_status status = HR_OK;
-    if (!s.step_of || !s.replaced) status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    if (!s.step_of) status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     for (int i = 0; i < plan->stage_count && status == HR_OK; i++) {
         hr_stage *stage = &plan->stages[i];
         status = set_values(&s, stage);
@@ -115,6 +106,5 @@ hr_status hr_pass_values(hr_graph *graph, hr_plan *plan) {
         if (status == HR_OK) stage->shape = hr_stage_shape_of(s.function, stage);
     }
     free(s.step_of);
-    free(s.replaced);
     return status == HR_OK ? hr_graph_status(graph) : status;
 }

@@ -5,6 +5,7 @@
  * out it is part of a map, whose lanes run along the result, and equal expressions are one node.
  */
 #include "base/memory.h"
+#include "ir/visit.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>
@@ -13,34 +14,36 @@ enum { TERMS_MOST = 16, NODES_MOST = 1024 };
 
 typedef struct survey {
     const hr_function *function;
-    const bool *bound; /* by index */
+    const bool *bound; /* by index: of the reduction */
     bool local;        /* an element of a local that varies along the reduction */
     int rank;          /* of the largest tensor with an element that varies along it */
     bool along;        /* of those, one runs along memory as the result does, or aside of it */
     int nodes;
 } survey;
 
-static bool uses(const survey *s, const hr_expr *node, bool bound) {
-    if (node->op == HR_OP_INDEX) return s->bound[node->index] == bound;
-    for (int i = 0; i < node->arg_count; i++)
-        if (uses(s, node->args[i], bound)) return true;
-    return false;
+static hr_visit is_bound(const hr_expr *node, const void *bound) {
+    return hr_visit_until(node->op == HR_OP_INDEX && ((const bool *)bound)[node->index]);
+}
+
+static hr_visit is_free(const hr_expr *node, const void *bound) {
+    return hr_visit_until(node->op == HR_OP_INDEX && !((const bool *)bound)[node->index]);
 }
 
 static void look_at_element(survey *s, const hr_expr *element) {
     const hr_tensor *tensor = &s->function->tensors[element->tensor];
-    if (!uses(s, element, true)) return;
+    if (!hr_expr_find(element, is_bound, s->bound)) return;
     s->local |= tensor->role == HR_ROLE_LOCAL;
     if (tensor->rank > s->rank) s->along = false;
-    if (tensor->rank >= s->rank) s->along |= uses(s, element->args[tensor->rank - 1], false);
+    if (tensor->rank >= s->rank)
+        s->along |= hr_expr_find(element->args[tensor->rank - 1], is_free, s->bound) != NULL;
     if (tensor->rank > s->rank) s->rank = tensor->rank;
 }
 
-static void look(survey *s, const hr_expr *node) {
-    if (++s->nodes > NODES_MOST) return;
+static hr_visit look(void *context, const hr_expr *node) {
+    survey *s = context;
+    if (++s->nodes > NODES_MOST) return HR_VISIT_STOP;
     if (node->op == HR_OP_ELEMENT) look_at_element(s, node);
-    for (int i = 0; i < node->arg_count; i++)
-        look(s, node->args[i]);
+    return HR_VISIT_ON;
 }
 
 /* The number of terms; 0 where that is not a small number of the text. */
@@ -74,7 +77,7 @@ static bool pays(const hr_graph *graph, const hr_expr *reduction, const hr_expr 
     survey s = {.function = graph->function, .bound = bound};
     for (int i = 0; i < reduction->bound_count && bound; i++)
         bound[reduction->bound[i]] = true;
-    if (bound) look(&s, body);
+    if (bound) hr_expr_visit(body, look, &s);
     free(bound);
     return bound && s.along && !s.local && s.nodes * terms <= NODES_MOST;
 }

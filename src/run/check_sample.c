@@ -6,6 +6,7 @@
 
 #include "base/clock.h"
 #include "base/dtype.h"
+#include "ir/visit.h"
 #include "run/check.h"
 #include "run/check_guard.h"
 #include "run/mirror.h"
@@ -464,25 +465,17 @@ static bool is_square(const hr_expr *expr) {
             expr->args[1]->op == HR_OP_ELEMENT && expr->args[0]->tensor == expr->args[1]->tensor);
 }
 
-/* The difference at `place`, NULL where there is none. `seen` has an entry an expression. */
-static const hr_expr *difference_at(const hr_expr *expr, hr_place place, bool *seen) {
-    const hr_expr *found = NULL;
-    if (seen[expr->id]) return NULL;
-    seen[expr->id] = true;
-    if (expr->op == HR_OP_SUB && expr->place.line == place.line && expr->place.column == place.column)
-        return expr;
-    for (int i = 0; i < expr->arg_count && !found; i++)
-        found = difference_at(expr->args[i], place, seen);
-    return found;
+static hr_visit is_difference_at(const hr_expr *expr, const void *context) {
+    const hr_place *place = context;
+    return hr_visit_until(expr->op == HR_OP_SUB && expr->place.line == place->line &&
+                          expr->place.column == place->column);
 }
 
 /* A mean of squares less the square of a mean. */
 static bool is_variance_by_moments(const hr_function *function, hr_place place) {
     const hr_expr *found = NULL;
-    bool *seen = calloc((size_t)function->expr_count + 1, sizeof *seen);
-    for (int s = 0; seen && s < function->statement_count && !found; s++)
-        found = difference_at(function->statements[s].value, place, seen);
-    free(seen);
+    for (int s = 0; s < function->statement_count && !found; s++)
+        found = hr_expr_find(function->statements[s].value, is_difference_at, &place);
     return found && is_square(found->args[1]) && !is_square(found->args[0]);
 }
 

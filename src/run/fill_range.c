@@ -5,6 +5,8 @@
  */
 #include "run/fill.h"
 
+#include "ir/visit.h"
+
 #include <stdlib.h>
 
 typedef struct finding {
@@ -12,7 +14,7 @@ typedef struct finding {
     const int64_t *extents;
     int argument_count;
     hr_filling *fillings;
-    bool *seen, *seen_positive; /* one an expression: graphs share nodes */
+    bool *seen_positive; /* by expr id */
 } finding;
 
 static bool is_argument(const finding *finding, int tensor) {
@@ -188,11 +190,8 @@ static void subscripts_find(finding *finding, const hr_tensor *tensor, hr_expr *
         constrain(finding, subscripts[axis], 0, axis_extent(finding, tensor->shape[axis]) - 1, 0);
 }
 
-static void expr_find(finding *finding, const hr_expr *expr) {
-    if (finding->seen[expr->id]) return;
-    finding->seen[expr->id] = true;
-    for (int a = 0; a < expr->arg_count; a++)
-        expr_find(finding, expr->args[a]);
+static hr_visit expr_find(void *context, const hr_expr *expr) {
+    finding *finding = context;
     if (expr->op == HR_OP_ELEMENT)
         subscripts_find(finding, &finding->function->tensors[expr->tensor], expr->args);
     else if (hr_op_is_comparison(expr->op))
@@ -200,6 +199,7 @@ static void expr_find(finding *finding, const hr_expr *expr) {
     else if (expr->op == HR_OP_SQRT || expr->op == HR_OP_RSQRT || expr->op == HR_OP_LOG ||
              expr->op == HR_OP_LOG2)
         positive(finding, expr->args[0]);
+    return HR_VISIT_ON;
 }
 
 /* The arguments that say which place is written: each is to be named once. */
@@ -245,20 +245,21 @@ hr_status hr_fill_ranges(const hr_function *function, const int64_t *extents, in
                        .extents = extents,
                        .argument_count = argument_count,
                        .fillings = out,
-                       .seen = calloc(2 * count, sizeof(bool))};
-    if (!finding.seen) return hr_fail(HR_OUT_OF_MEMORY, "no memory to fill kernel %s", function->name);
-    finding.seen_positive = finding.seen + count;
+                       .seen_positive = calloc(count, sizeof(bool))};
+    hr_walk walk = {.enter = expr_find, .context = &finding};
+    if (!finding.seen_positive)
+        return hr_fail(HR_OUT_OF_MEMORY, "no memory to fill kernel %s", function->name);
     ranges_begin(&finding);
     for (int s = 0; s < function->statement_count; s++) {
         const hr_statement *statement = &function->statements[s];
-        expr_find(&finding, statement->value);
+        hr_walk_through(&walk, statement->value);
         for (int k = 0; k < statement->subscript_count; k++)
-            expr_find(&finding, statement->subscripts[k]);
+            hr_walk_through(&walk, statement->subscripts[k]);
         subscripts_find(&finding, &function->tensors[statement->tensor], statement->subscripts);
         for (int k = 0; k < statement->subscript_count && statement->store == HR_STORE_PLACE; k++)
             places_find(&finding, statement->subscripts[k]);
     }
     ranges_end(&finding);
-    free(finding.seen);
-    return HR_OK;
+    free(finding.seen_positive);
+    return hr_walk_end(&walk);
 }

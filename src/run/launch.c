@@ -87,20 +87,14 @@ static bool is_known(const hr_expr *expr) {
     return expr->op == HR_OP_INDEX || expr->op == HR_OP_EXTENT || expr->op == HR_OP_NUMBER;
 }
 
-/* `budget`: nodes to look at; a graph that shares many is taken to be more than a sum rather than walked to
- * its end. */
-static bool exceeds_sums(const hr_expr *expr, int *budget) {
-    if (is_known(expr)) return false;
-    if (!is_sum(expr) || --*budget < 0) return true;
-    for (int a = 0; a < expr->arg_count; a++)
-        if (exceeds_sums(expr->args[a], budget)) return true;
-    return false;
+static hr_visit exceeds_sums(const hr_expr *expr, const void *context) {
+    (void)context;
+    return hr_visit_until(!is_known(expr) && !is_sum(expr));
 }
 
 /* What is no plain sum of indices is compared with its axis as the kernel runs. */
 static bool is_compared(const hr_expr *expr) {
-    int budget = 10000;
-    return exceeds_sums(expr, &budget);
+    return hr_expr_find(expr, exceeds_sums, NULL);
 }
 
 static hr_visit is_access(const hr_expr *expr, const void *access) {

@@ -1,13 +1,11 @@
 /* Whether a stage's lanes can be vectors of 32-bit values. In: a stage. Out: its schedule's lanes. */
-#include "base/memory.h"
 #include "schedule/dependence.h"
 #include "schedule/schedule_passes.h"
 
 #include "base/dtype.h"
+#include "ir/visit.h"
 #include "plan/passes.h"
 #include "plan/whole_range.h"
-
-#include <stdlib.h>
 
 typedef struct lane_check {
     const hr_plan *plan;
@@ -61,22 +59,24 @@ static bool positions_fit(const lane_check *c) {
     return fits_lanes(c, row);
 }
 
-static bool node_is_lanes(const lane_check *c, const hr_expr *node, bool *visited) {
-    if (visited[node->id] || !hr_varies_by_lane(&c->depends, node)) return true;
-    visited[node->id] = true;
+static bool is_random_along(const lane_check *c, const hr_expr *node) {
+    return !hr_varies_by_lane(&c->depends, node->args[0]) && hr_is_lane_plus(&c->depends, node->args[1]);
+}
+
+/* Stops at what cannot be lanes, or cannot stand beside them. */
+static hr_visit look_at_lanes(void *context, const hr_expr *node) {
+    const lane_check *c = context;
+    const bool wide = node->type == HR_F64 || (node->op == HR_OP_CONVERT && node->dtype == HR_F64);
+    if (!hr_varies_by_lane(&c->depends, node))
+        return node->type == HR_I64 && !fits_lanes(c, node) ? HR_VISIT_STOP : HR_VISIT_PAST;
     if (node->op == HR_OP_ELEMENT)
         return node->type != HR_F64 && node->type != HR_I64 &&
-               (element_is_lanes(c, node) || element_is_brought(c, node));
-    if (node->type == HR_F64 || (node->type == HR_I64 && !fits_lanes(c, node))) return false;
-    if (node->op == HR_OP_CONVERT && node->dtype == HR_F64) return false;
-    if (node->op == HR_OP_RANDOM)
-        return !hr_varies_by_lane(&c->depends, node->args[0]) && hr_is_lane_plus(&c->depends, node->args[1]);
-    for (int i = 0; i < node->arg_count; i++) {
-        const hr_expr *arg = node->args[i];
-        if (arg->type == HR_I64 && !hr_varies_by_lane(&c->depends, arg) && !fits_lanes(c, arg)) return false;
-        if (!node_is_lanes(c, arg, visited)) return false;
-    }
-    return true;
+                       (element_is_lanes(c, node) || element_is_brought(c, node))
+                   ? HR_VISIT_PAST
+                   : HR_VISIT_STOP;
+    if (wide || (node->type == HR_I64 && !fits_lanes(c, node))) return HR_VISIT_STOP;
+    if (node->op == HR_OP_RANDOM) return is_random_along(c, node) ? HR_VISIT_PAST : HR_VISIT_STOP;
+    return HR_VISIT_ON;
 }
 
 /* Of a reduction: lanes add up f32, and find the largest of i32, too. */
@@ -96,7 +96,7 @@ static bool store_is_lanes(const lane_check *c, const hr_step *step) {
     return last >= 0 && statement->domain[last] == hr_stage_lane(c->stage) && is_dense(c, statement->tensor);
 }
 
-static bool step_is_lanes(const lane_check *c, const hr_step *step, bool *visited) {
+static bool step_is_lanes(const lane_check *c, const hr_step *step, hr_walk *walk) {
     const bool element = step->kind == HR_STEP_ELEMENT;
     if (step->kind == HR_STEP_SCATTER) return false;
     if (step->kind == HR_STEP_ROW || hr_step_is_row_total(c->plan, c->stage, step)) return true;
@@ -106,24 +106,23 @@ static bool step_is_lanes(const lane_check *c, const hr_step *step, bool *visite
     if (step->value->type == HR_I64 && hr_varies_by_lane(&c->depends, step->value) &&
         (!element || !fits_lanes(c, step->value)))
         return false;
-    return node_is_lanes(c, step->value, visited);
+    return !hr_varies_by_lane(&c->depends, step->value) || !hr_walk_through(walk, step->value);
 }
 
 hr_status hr_schedule_lanes(const int64_t *extents, bool gathers, const hr_plan *plan, hr_stage *stage) {
     lane_check c = {.plan = plan, .stage = stage, .extents = extents, .gathers = gathers};
     const struct hr_assumption *before = plan->graph->assumptions;
-    bool *visited = hr_memory_zeros((size_t)plan->normal->expr_count + 1, sizeof *visited);
-    if (!visited) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    hr_walk walk = {.enter = look_at_lanes, .context = &c};
     hr_status status = hr_dependence_begin(plan, stage, &c.depends);
     if (status == HR_OK) {
         bool wide = stage->contract && stage->contract->left->type == HR_F64;
         bool vector = stage->row_count > 0 && !wide;
         for (int i = 0; i < stage->step_count && vector; i++)
-            vector = step_is_lanes(&c, &stage->steps[i], visited);
+            vector = step_is_lanes(&c, &stage->steps[i], &walk);
         stage->schedule->lanes = vector ? HR_LANES_VECTOR : HR_LANES_SCALAR;
         if (!vector) plan->graph->assumptions = before; /* scalars are as wide as the text says */
         hr_dependence_end(&c.depends);
     }
-    free(visited);
+    hr_walk_end(&walk); /* what is asked twice is answered the same */
     return status;
 }

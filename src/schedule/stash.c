@@ -3,16 +3,22 @@
 #include "base/memory.h"
 #include "schedule/schedule.h"
 
-#include "ir/graph.h"
+#include "ir/visit.h"
 
 #include <stdlib.h>
 
-static void count_passes(hr_stashing *s, const hr_expr *node, int pass) {
-    if (s->passes[node->id] == pass + 1 || !hr_varies_by_lane(&s->depends, node)) return;
+typedef struct counting {
+    hr_stashing *stashing;
+    int pass;
+} counting;
+
+static hr_visit count_pass(void *context, const hr_expr *node) {
+    const counting *c = context;
+    hr_stashing *s = c->stashing;
+    if (s->passes[node->id] == c->pass + 1 || !hr_varies_by_lane(&s->depends, node)) return HR_VISIT_PAST;
     if (s->passes[node->id]) s->repeats[node->id]++;
-    s->passes[node->id] = pass + 1;
-    for (int i = 0; i < node->arg_count; i++)
-        count_passes(s, node->args[i], pass);
+    s->passes[node->id] = c->pass + 1;
+    return HR_VISIT_ON;
 }
 
 static void count_all(hr_stashing *s) {
@@ -21,7 +27,7 @@ static void count_all(hr_stashing *s) {
         for (int i = 0; i < stage->step_count; i++)
             if (stage->steps[i].pass == pass && hr_step_is_emitted(&stage->steps[i]) &&
                 stage->steps[i].kind != HR_STEP_ROW)
-                count_passes(s, stage->steps[i].value, pass);
+                hr_expr_visit(stage->steps[i].value, count_pass, &(counting){s, pass});
 }
 
 hr_status hr_stash_begin(hr_plan *plan, hr_stage *stage, const int64_t *extents, hr_stashing *out) {

@@ -592,9 +592,29 @@ static void test_killed(void **state) {
 
 #define WITH_CACHE(test) cmocka_unit_test_setup_teardown(test, cache_set_up, cache_tear_down)
 
+/* What was measured on a core counts before what its caches would say; a core without a row has just these.
+ */
+static void test_core_facts(void **state) {
+    (void)state;
+    hr_device_limits limits = {.l1_bytes = 32 << 10, .l2_bytes = 1 << 20};
+    limits.core = hr_machine_core("GenuineIntel", 6, 207);
+    assert_true(hr_limits_see_far(&limits) && hr_limits_stores_wait(&limits));
+    limits.l1_bytes = 48 << 10, limits.l2_bytes = 2 << 20;
+    limits.core = hr_machine_core("AuthenticAMD", 25, 17);
+    assert_false(hr_limits_see_far(&limits) || hr_limits_stores_wait(&limits));
+    limits.core = hr_machine_core("AuthenticAMD", 26, 2);
+    assert_true(hr_limits_see_far(&limits) && !hr_limits_stores_wait(&limits));
+    limits.core = hr_machine_core("GenuineIntel", 6, 1);
+    assert_int_equal(limits.core, 0);
+    assert_true(hr_limits_see_far(&limits) && hr_limits_stores_wait(&limits));
+    limits.l2_bytes = 1 << 20;
+    assert_true(hr_limits_see_far(&limits) && !hr_limits_stores_wait(&limits));
+}
+
 int main(int count, char **arguments) {
     if (count > 1 && strcmp(arguments[1], "build") == 0) return build_and_check();
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_core_facts),
         WITH_CACHE(test_open),
         WITH_CACHE(test_allocate),
         WITH_CACHE(test_compile_and_cache),

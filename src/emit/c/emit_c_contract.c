@@ -96,8 +96,8 @@ static const char *sum_text(hr_printer *p, const hr_contract *c, const char *ori
 enum same_kind { SAME_UNKNOWN, SAME_NOT, SAME_NUMBER, SAME_READ };
 
 typedef struct same_values {
+    const hr_product_printer *printer;
     unsigned char *kind; /* by expr id */
-    bool *seen;          /* by expr id */
     const hr_expr *node[SAME_MAX];
     int count;
 } same_values;
@@ -128,16 +128,16 @@ static enum same_kind same_kind_of(const hr_product_printer *s, same_values *sam
     return result;
 }
 
-static void find_same(const hr_product_printer *s, same_values *same, const hr_expr *node) {
-    if (same->seen[node->id] || hr_expr_level(s->p, node) != HR_AT_LANE || same->count == SAME_MAX) return;
-    same->seen[node->id] = true;
+static hr_visit find_same(void *context, const hr_expr *node) {
+    same_values *same = context;
+    const hr_product_printer *s = same->printer;
+    if (hr_expr_level(s->p, node) != HR_AT_LANE || same->count == SAME_MAX) return HR_VISIT_PAST;
     bool found = node->type == HR_F32 && !hr_expr_is_words(node);
     if (found && same_kind_of(s, same, node) == SAME_READ) {
         same->node[same->count++] = node;
-        return;
+        return HR_VISIT_PAST;
     }
-    for (int i = 0; i < node->arg_count && node->op != HR_OP_ELEMENT; i++)
-        find_same(s, same, node->args[i]);
+    return node->op == HR_OP_ELEMENT ? HR_VISIT_PAST : HR_VISIT_ON;
 }
 
 /* Prints the lines that evaluate them into arrays, which are read in their place from then on. */
@@ -147,9 +147,11 @@ static void print_same(hr_product_printer *s) {
     const hr_walked_group columns = {c->n, c->n_count, "n", "columns"};
     const bool one = c->n_count == 1;
     size_t ids = (size_t)p->function->expr_count;
-    same_values same = {.kind = hr_arena_alloc(p->arena, ids), .seen = hr_arena_alloc(p->arena, ids)};
+    same_values same = {.printer = s, .kind = hr_arena_alloc(p->arena, ids)};
+    hr_walk walk = {.enter = find_same, .context = &same};
     for (int i = 0; i < s->stage->step_count && p->vector && c->left->type == HR_F32; i++)
-        if (s->stage->steps[i].stored) find_same(s, &same, s->stage->steps[i].value);
+        if (s->stage->steps[i].stored) hr_walk_through(&walk, s->stage->steps[i].value);
+    hr_printer_walked(p, &walk);
     for (int i = 0; i < same.count; i++) {
         const char *name = hr_format(p, "same_%d", same.node[i]->id);
         const hr_walked_operand walked = {same.node[i], -1, true};

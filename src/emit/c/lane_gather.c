@@ -90,20 +90,35 @@ static void print_lanes(hr_printer *p, const hr_expr *element, int number) {
 
 /* Whether the lane counts for nothing but what it is divided by, as in `scale[m, k // 32]`; then all lanes
  * are one element where these are equal for the first and the last of them, which `condition` says. */
-static bool is_even(hr_printer *p, const hr_expr *node, const char **condition) {
-    if (hr_expr_level(p, node) != HR_AT_LANE) return true;
+typedef struct evenness {
+    hr_printer *p;
+    const char *condition;
+} evenness;
+
+/* Stops at what counts the lane otherwise. */
+static hr_visit ask_even(void *context, const hr_expr *node) {
+    evenness *even = context;
+    hr_printer *p = even->p;
+    if (hr_expr_level(p, node) != HR_AT_LANE) return HR_VISIT_PAST;
     if (node->op == HR_OP_FLOORDIV && hr_expr_is_lane_plus(p, node->args[0]) &&
         hr_expr_level(p, node->args[1]) != HR_AT_LANE) {
         const char *rest = hr_emit_lane_rest(p, node->args[0]), *by = hr_expr_text(p, node->args[1]);
         const char *first = strcmp(rest, "0") == 0 ? "i" : hr_format(p, "%s + i", rest);
-        *condition =
-            hr_format(p, "%s%si64_floordiv(%s, %s) == i64_floordiv(%s + %s - 1, %s)", *condition,
-                      **condition ? " && " : "", first, by, first, p->part ? "lanes" : "HR_LANES", by);
-        return true;
+        even->condition =
+            hr_format(p, "%s%si64_floordiv(%s, %s) == i64_floordiv(%s + %s - 1, %s)", even->condition,
+                      *even->condition ? " && " : "", first, by, first, p->part ? "lanes" : "HR_LANES", by);
+        return HR_VISIT_PAST;
     }
-    for (int i = 0; i < node->arg_count; i++)
-        if (!is_even(p, node->args[i], condition)) return false;
-    return node->arg_count > 0;
+    return hr_visit_until(node->arg_count == 0);
+}
+
+static bool is_even(hr_printer *p, const hr_expr *element, const char **condition) {
+    evenness even = {p, ""};
+    hr_walk walk = {.enter = ask_even, .context = &even};
+    const bool stopped = hr_walk_through(&walk, element);
+    hr_printer_walked(p, &walk);
+    *condition = even.condition;
+    return !stopped;
 }
 
 static void print_even(hr_printer *p, const hr_expr *element, const char *condition, int number) {

@@ -4,18 +4,18 @@
  * nothing can, the operand is evaluated element by element.
  */
 #include "base/memory.h"
-#include "ir/graph.h"
+#include "ir/visit.h"
 #include "plan/whole_range.h"
 #include "schedule/cpu/passes_cpu.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct lane_walk {
     const hr_plan *plan;
     const int64_t *extents;
     int lane;
     signed char *varies; /* by expr id: depends on the lane; -1 = not known */
-    bool *seen;          /* by expr id */
     int rows;            /* elements read side by side */
     bool vector;         /* so far, all can be vectors */
     bool apart;          /* elements are read whose lanes do not lie side by side */
@@ -50,14 +50,21 @@ static bool is_row(lane_walk *walk, const hr_expr *element) {
                                 function->tensors[element->tensor].shape[last]);
 }
 
-/* The lane counts for nothing but what it is divided by: neighbours are one element, or several lanes are. */
-static bool is_shared(lane_walk *walk, const hr_expr *node) {
-    if (!varies(walk, node)) return true;
+/* Stops at what counts the lane otherwise than divided by something. */
+static hr_visit counts_lane(void *context, const hr_expr *node) {
+    lane_walk *walk = context;
+    if (!varies(walk, node)) return HR_VISIT_PAST;
     if (node->op == HR_OP_FLOORDIV && is_lane_plus(walk, node->args[0]) && !varies(walk, node->args[1]))
-        return true;
-    for (int i = 0; i < node->arg_count; i++)
-        if (!is_shared(walk, node->args[i])) return false;
-    return node->arg_count > 0;
+        return HR_VISIT_PAST;
+    return hr_visit_until(node->arg_count == 0);
+}
+
+/* The lane counts for nothing but what it is divided by: neighbours are one element, or several lanes are. */
+static bool is_shared(lane_walk *walk, const hr_expr *element) {
+    hr_walk through = {.enter = counts_lane, .context = walk};
+    const bool counts = hr_walk_through(&through, element);
+    hr_walk_end(&through); /* what is asked twice is answered the same */
+    return !counts;
 }
 
 /* One of few that registers hold, where what says which one can be vectors. */
@@ -75,13 +82,12 @@ static bool fits_lanes(const lane_walk *walk, const hr_expr *node) {
     return node->type != HR_I64 || hr_whole_fits_lanes(walk->plan->graph, walk->extents, node);
 }
 
-static void visit(lane_walk *walk, const hr_expr *node) {
-    if (walk->seen[node->id]) return;
-    walk->seen[node->id] = true;
+static hr_visit look(void *context, const hr_expr *node) {
+    lane_walk *walk = context;
     bool element = node->op == HR_OP_ELEMENT;
     if (!varies(walk, node)) {
         walk->vector = walk->vector && (node->type != HR_I64 || fits_lanes(walk, node));
-        return;
+        return HR_VISIT_PAST;
     }
     if (element && is_row(walk, node)) walk->rows++;
     if (element && !is_row(walk, node) && !is_shared(walk, node) && !is_in_table(walk, node))
@@ -90,9 +96,7 @@ static void visit(lane_walk *walk, const hr_expr *node) {
         walk->vector = false;
     if ((node->op == HR_OP_CONVERT && node->dtype == HR_F64) || node->op == HR_OP_RANDOM)
         walk->vector = false;
-    if (element && !is_in_table(walk, node)) return;
-    for (int i = 0; i < node->arg_count; i++)
-        visit(walk, node->args[i]);
+    return element && !is_in_table(walk, node) ? HR_VISIT_PAST : HR_VISIT_ON;
 }
 
 /* How well an operand is read along an index: how many elements side by side, whether vectors can hold it,
@@ -106,22 +110,16 @@ static hr_status read_along(const hr_plan *plan, const int64_t *extents, const h
                             reading *out) {
     size_t ids = (size_t)plan->normal->expr_count + 1;
     lane_walk walk = {.plan = plan, .extents = extents, .lane = lane, .vector = true};
+    hr_walk through = {.enter = look, .context = &walk};
     walk.varies = hr_memory_take(ids);
-    walk.seen = hr_memory_zeros(ids, sizeof *walk.seen);
-    if (!walk.varies || !walk.seen) {
-        free(walk.varies);
-        free(walk.seen);
-        return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning a matrix product");
-    }
-    for (size_t i = 0; i < ids; i++)
-        walk.varies[i] = -1;
-    visit(&walk, operand);
+    if (!walk.varies) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning a matrix product");
+    memset(walk.varies, -1, ids);
+    hr_walk_through(&through, operand);
     out->rows = walk.rows;
     out->can = walk.vector && operand->type == HR_F32;
     out->pays = out->can && !walk.apart;
     free(walk.varies);
-    free(walk.seen);
-    return HR_OK;
+    return hr_walk_end(&through);
 }
 
 /* Along k, by segments where there are any: what is no whole run may take longer. */

@@ -7,7 +7,7 @@
  */
 #include "base/dtype.h"
 #include "base/memory.h"
-#include "ir/graph.h"
+#include "ir/visit.h"
 #include "schedule/cpu/passes_cpu.h"
 
 #include <stdlib.h>
@@ -15,15 +15,20 @@
 
 enum { ADDED_BYTES = 1024, GATHERED_BYTES = 2048 }; /* of a row */
 
-/* A check, or the index, is among what the node is made of; nodes that were visited are not asked again. */
-static bool hinders(const hr_function *function, const hr_expr *node, int index, bool *visited) {
-    if (visited[node->id]) return false;
-    visited[node->id] = true;
-    if (node->op == HR_OP_ELEMENT && hr_element_is_checked(function, node)) return true;
-    if (node->op == HR_OP_INDEX && node->index == index) return true;
-    for (int i = 0; i < node->arg_count; i++)
-        if (hinders(function, node->args[i], index, visited)) return true;
-    return false;
+/* A check, or the index, is among what an expression is made of. */
+typedef struct hindrance {
+    const hr_function *function;
+    int index; /* -1 = none hinders */
+} hindrance;
+
+static hr_visit is_hindrance(const hr_expr *node, const void *context) {
+    const hindrance *h = context;
+    return hr_visit_until((node->op == HR_OP_ELEMENT && hr_element_is_checked(h->function, node)) ||
+                          (node->op == HR_OP_INDEX && node->index == h->index));
+}
+
+static bool hinders(const hr_function *function, const hr_expr *node, int index) {
+    return hr_expr_find(node, is_hindrance, &(hindrance){function, index});
 }
 
 /* Bytes of a row, the last axis, and of all rows. */
@@ -44,7 +49,7 @@ static hr_status sizes_of(const hr_function *function, int number, const int64_t
 
 /* Tasks of one index that each add to a whole row. Nothing but where the row is may need a check: faults are
  * told in the order of the tasks. */
-static bool adds_rows(const hr_function *function, const hr_stage *stage, bool *visited) {
+static bool adds_rows(const hr_function *function, const hr_stage *stage) {
     if (!stage->step_count || stage->steps[0].kind != HR_STEP_SCATTER) return false;
     const hr_statement *statement = &function->statements[stage->steps[0].statement];
     int rank = statement->subscript_count;
@@ -53,14 +58,14 @@ static bool adds_rows(const hr_function *function, const hr_stage *stage, bool *
     const hr_expr *last = statement->subscripts[rank - 1];
     if (last->op != HR_OP_INDEX || last->index != stage->row[0]) return false;
     for (int a = 0; a < rank - 1; a++)
-        if (hinders(function, statement->subscripts[a], stage->row[0], visited)) return false;
-    return !hinders(function, stage->steps[0].value, -1, visited);
+        if (hinders(function, statement->subscripts[a], stage->row[0])) return false;
+    return !hinders(function, stage->steps[0].value, -1);
 }
 
 static hr_status order_added(hr_plan *plan, const hr_function *function, const int64_t *extents,
-                             hr_stage *stage, bool *visited) {
+                             hr_stage *stage) {
     int64_t row, all;
-    if (!adds_rows(function, stage, visited)) return HR_OK;
+    if (!adds_rows(function, stage)) return HR_OK;
     int tensor = function->statements[stage->steps[0].statement].tensor;
     HR_TRY(sizes_of(function, tensor, extents, &row, &all));
     const bool pays = row >= ADDED_BYTES && all > hr_limits_l2(&plan->limits);
@@ -74,10 +79,9 @@ static hr_status order_added(hr_plan *plan, const hr_function *function, const i
 typedef struct gathering {
     const hr_graph *graph;
     const hr_stage *stage;
-    bool *visited, *inner; /* by expr id, of values and of the gathered element's subscript */
-    bool *marked;          /* by index */
-    hr_expr *row;          /* the one element whose row depends on data */
-    bool other;            /* some other is checked, or walks a row of the task's own */
+    bool *marked; /* by index */
+    hr_expr *row; /* the one element whose row depends on data */
+    bool other;   /* some other is checked, or walks a row of the task's own */
 } gathering;
 
 /* table[token[t], c], where nothing but that token needs a check. */
@@ -87,7 +91,7 @@ static bool is_gathered(gathering *g, const hr_expr *node) {
     int lane = g->stage->row[0];
     return tensor->rank == 2 && !hr_element_is_guarded(function, node) && node->args[1]->op == HR_OP_INDEX &&
            node->args[1]->index == lane && hr_subscript_is_safe(function, node->args[1], tensor->shape[1]) &&
-           !hinders(function, node->args[0], lane, g->inner);
+           !hinders(function, node->args[0], lane);
 }
 
 static bool walks_own_row(const gathering *g, const hr_expr *node) {
@@ -96,18 +100,15 @@ static bool walks_own_row(const gathering *g, const hr_expr *node) {
     return g->marked[g->stage->row[0]] && g->marked[g->stage->task[0]];
 }
 
-static void look_for_rows(gathering *g, hr_expr *node) {
-    if (g->visited[node->id]) return;
-    g->visited[node->id] = true;
-    if (node->op == HR_OP_ELEMENT) {
-        bool checked = hr_element_is_checked(g->graph->function, node);
-        if (checked && !g->row && is_gathered(g, node))
-            g->row = node;
-        else if (checked || walks_own_row(g, node))
-            g->other = true;
-    }
-    for (int i = 0; i < node->arg_count; i++)
-        look_for_rows(g, node->args[i]);
+static hr_visit look_for_rows(void *context, const hr_expr *node) {
+    gathering *g = context;
+    if (node->op != HR_OP_ELEMENT) return HR_VISIT_ON;
+    bool checked = hr_element_is_checked(g->graph->function, node);
+    if (checked && !g->row && is_gathered(g, node))
+        g->row = (hr_expr *)node;
+    else if (checked || walks_own_row(g, node))
+        g->other = true;
+    return HR_VISIT_ON;
 }
 
 /* Tasks of one index that each read a whole row of one tensor and, of the others, what is the same for all
@@ -117,12 +118,15 @@ static hr_expr *gathers_rows(gathering *g) {
     if (stage->task_count != 1 || stage->row_count != 1 || stage->pass_count != 1 ||
         !hr_stage_is_vector(stage))
         return NULL;
-    for (int i = 0; i < stage->step_count; i++) {
+    hr_walk walk = {.enter = look_for_rows, .context = g};
+    bool can = true;
+    for (int i = 0; i < stage->step_count && can; i++) {
         const hr_step *step = &stage->steps[i];
-        if (step->kind != HR_STEP_ELEMENT || hr_expr_draws(step->value)) return NULL;
-        look_for_rows(g, step->value);
+        can = step->kind == HR_STEP_ELEMENT && !hr_expr_draws(step->value);
+        if (can) hr_walk_through(&walk, step->value);
     }
-    return g->other ? NULL : g->row;
+    const bool once = hr_walk_end(&walk) == HR_OK; /* met twice, the row would be another */
+    return can && once && !g->other ? g->row : NULL;
 }
 
 static hr_status order_gathered(hr_plan *plan, const int64_t *extents, hr_stage *stage, gathering *g) {
@@ -145,13 +149,11 @@ hr_status hr_pass_task_order(const int64_t *extents, hr_plan *plan, hr_stage *st
     const hr_graph *graph = plan->graph;
     const hr_function *function = graph->function;
     if (hr_stage_knobs(stage)->order == HR_ORDER_AS_THEY_COME || stage->contract) return HR_OK;
-    size_t ids = (size_t)function->expr_count + 1;
-    bool *visited = hr_memory_zeros(ids * 2 + (size_t)function->index_count, sizeof *visited);
-    if (!visited) return hr_fail(HR_OUT_OF_MEMORY, "no memory to plan kernel %.60s", plan->source->name);
-    gathering g = {graph, stage, visited, visited + ids, visited + 2 * ids, NULL, false};
-    hr_status status = hr_stage_has(stage, HR_STEP_SCATTER)
-                           ? order_added(plan, function, extents, stage, visited)
-                           : order_gathered(plan, extents, stage, &g);
-    free(visited);
+    if (hr_stage_has(stage, HR_STEP_SCATTER)) return order_added(plan, function, extents, stage);
+    gathering g = {.graph = graph, .stage = stage};
+    g.marked = hr_memory_zeros((size_t)function->index_count + 1, sizeof *g.marked);
+    if (!g.marked) return hr_fail(HR_OUT_OF_MEMORY, "no memory to plan kernel %.60s", plan->source->name);
+    hr_status status = order_gathered(plan, extents, stage, &g);
+    free(g.marked);
     return status;
 }

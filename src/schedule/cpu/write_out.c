@@ -49,7 +49,8 @@ static bool is_candidate(const hr_graph *graph, const hr_stage *stage, int64_t l
 
 static hr_expr **written_subscripts(hr_substitution *w, const hr_statement *statement) {
     int count = statement->subscript_count;
-    hr_expr **subscripts = hr_arena_alloc(w->graph->arena, (size_t)(count + 1) * sizeof *subscripts);
+    hr_expr **subscripts =
+        hr_arena_alloc(w->rewriting.graph->arena, (size_t)(count + 1) * sizeof *subscripts);
     for (int a = 0; a < count; a++)
         subscripts[a] = hr_substituted(w, statement->subscripts[a]);
     return subscripts;
@@ -57,9 +58,10 @@ static hr_expr **written_subscripts(hr_substitution *w, const hr_statement *stat
 
 /* Appends the steps as they are where the index is `value`. */
 static int write_steps(hr_graph *graph, const hr_stage *stage, int index, int value, hr_step *out) {
-    hr_substitution w = hr_substitution_begin(graph, index, value);
+    hr_substitution w;
+    hr_substitution_begin(graph, index, value, &w);
     int count = 0;
-    for (int i = 0; i < stage->step_count && w.memo; i++) {
+    for (int i = 0; i < stage->step_count; i++) {
         if (!stage->steps[i].stored) continue; /* part of other values */
         hr_step *step = &out[count++];
         *step = stage->steps[i];

@@ -24,13 +24,18 @@ static int64_t smaller(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* Some large element of it varies with the index. */
-static bool streams_along(const hr_cuda_chooser *s, const hr_expr *e, int index, double large) {
-    if (e->op == HR_OP_ELEMENT && e->arg_count && hr_cuda_elements_of(s, e->tensor) >= large)
-        return hr_expr_has_index(e, index);
-    for (int i = 0; i < e->arg_count; i++)
-        if (streams_along(s, e->args[i], index, large)) return true;
-    return false;
+/* A large element that varies with the index. */
+typedef struct stream {
+    const hr_cuda_chooser *chooser;
+    int index;
+    double large;
+} stream;
+
+static hr_visit streams_along(const hr_expr *e, const void *context) {
+    const stream *s = context;
+    if (e->op != HR_OP_ELEMENT || !e->arg_count || hr_cuda_elements_of(s->chooser, e->tensor) < s->large)
+        return HR_VISIT_ON;
+    return hr_expr_has_index(e, s->index) ? HR_VISIT_STOP : HR_VISIT_PAST;
 }
 
 /* A few rows side by side read the same of what is large, once: of a matrix times some vectors. Threads of a
@@ -46,8 +51,9 @@ static bool shares_rows(const hr_cuda_chooser *s) {
     if (hr_cuda_index_size(s, last) < 2 || hr_cuda_index_size(s, last) > FEW) return false;
     for (int i = 0; i < s->tensor_count; i++)
         if (hr_cuda_elements_of(s, s->tensors[i]) > largest) largest = hr_cuda_elements_of(s, s->tensors[i]);
+    const stream along = {s, last, largest / 2};
     for (int i = 0; i < stage->step_count; i++)
-        if (streams_along(s, stage->steps[i].value, last, largest / 2)) return false;
+        if (hr_expr_find(stage->steps[i].value, streams_along, &along)) return false;
     return true;
 }
 
