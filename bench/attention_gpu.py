@@ -11,10 +11,7 @@ the median of the rounds, a ratio the median of the rounds' own ratios. Each res
 some heads: the norm of the difference over that of the result.
 """
 
-import argparse
-import datetime
 import math
-import os
 import statistics
 import time
 from pathlib import Path
@@ -23,6 +20,7 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+import attention_rounds as bench
 import headroom_api as api
 
 HERE = Path(__file__).resolve().parent
@@ -38,7 +36,6 @@ CASES = [
 ]
 PLAIN = ("dense", "causal", "grouped", "backward")
 WINDOW, DOCUMENT = 1024, 512
-CYCLES = 1_000_000
 
 
 def pairs(name, n):
@@ -186,22 +183,7 @@ def gradients(a, out, b, h):
     return torch.autograd.grad(torch.softmax(s, 1) @ v, (q, k, v), out[b, h].float())
 
 
-# ---- timing ----
-
-class Clock:
-    def __init__(self):
-        self.other = torch.empty(160 << 20, dtype=torch.uint8, device="cuda")
-
-    def time(self, run):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        self.other.sum(dtype=torch.uint8)
-        torch.cuda._sleep(CYCLES)
-        begin.record()
-        run()
-        end.record()
-        torch.cuda.synchronize()
-        return begin.elapsed_time(end) * 1e-3
-
+# ---- cases ----
 
 def competitors_of(library, case, a, flex):
     name = case[0]
@@ -227,32 +209,21 @@ def worst_of(case, a, one):
             wanted, got = gradients(a, one.out, *at), [r[at] for r in one.result]
         else:
             wanted, got = [exact(name, a, *at)], [one.result[at]]
-        for w, g in zip(wanted, got):
-            error = ((g.float() - w).norm() / w.norm()).item()
-            worst = max(worst, error if error == error else float("inf"))
+        worst = max([worst] + [bench.relative_error(w, g) for w, g in zip(wanted, got)])
     return worst
 
 
 def measure(library, clock, case, rounds, flex):
     torch.manual_seed(1)
     a = Arrays(case)
-    made, row, times = {}, {"case": case}, {}
-    for name, one in competitors_of(library, case, a, flex).items():
-        try:
-            one.run()
-            torch.cuda.synchronize()
-            made[name], times[name] = one, []
-        except Exception as error:  # a backend that does not serve the case
-            row[name + " says"] = str(error).splitlines()[0][:100]
+    row = {"case": case}
+    made = bench.first_runs(competitors_of(library, case, a, flex), row)
     if "headroom" not in made:
         return row
     row["error"], row["first use"] = worst_of(case, a, made["headroom"]), made["headroom"].seconds
-    for _ in range(rounds):
-        for name, one in made.items():
-            times[name].append(clock.time(one.run))
+    times = bench.in_turn(clock, made, rounds, row)
     for name in made:
         row[name] = flops(case) / statistics.median(times[name]) * 1e-12
-        row[name + " ratio"] = statistics.median(t / o for t, o in zip(times[name], times["headroom"]))
     return row
 
 
@@ -284,38 +255,18 @@ def means(rows):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("build")
-    parser.add_argument("--out")
-    parser.add_argument("--only", default="")
-    parser.add_argument("--rounds", type=int, default=11)
+    parser = bench.options_parser()
     parser.add_argument("--flex", action="store_true")
     options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
-    library = api.Library(os.path.join(options.build, "libheadroom.so"), "cuda")
-    stream = torch.cuda.Stream()
-    torch.cuda.set_stream(stream)
-    library.stream(stream.cuda_stream)
-    only = set(filter(None, options.only.split(",")))
-    rows = []
-    clock, lines = Clock(), [
-        "| case | headroom | cuDNN | FlashAttention-2 | FlexAttention | ours over cuDNN or Flex | error | first use |",
-        "|---|---|---|---|---|---|---|---|"]
-    print("\n".join(lines), flush=True)
-    for case in CASES:
-        if only and case[0] not in only:
-            continue
-        rows.append(measure(library, clock, case, options.rounds, options.flex))
-        row = rows[-1]
-        lines.append(line(row))
-        print(lines[-1], *(f"{k}: {v}" for k, v in row.items() if k.endswith("says")), flush=True)
-    lines += [""] + [f"- {line}" for line in means(rows)]
+    library, clock = bench.library_of(options), bench.Clock()
+    lines = ["| case | headroom | cuDNN | FlashAttention-2 | FlexAttention | ours over cuDNN or Flex | error | first use |",
+             "|---|---|---|---|---|---|---|---|"]
+    rows = bench.table(options, CASES, lines,
+                       lambda case: measure(library, clock, case, options.rounds, options.flex), line)
+    lines += [""] + [f"- {mean}" for mean in means(rows)]
     print("\n".join(lines[-4:]))
-    if options.out:
-        head = [f"# Attention on {torch.cuda.get_device_name()}, {datetime.date.today()}", "",
-                f"headroom {library.version()}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}; bf16, TFLOP/s, "
-                f"medians of {options.rounds} rounds in turn with a cold L2: bench/attention_gpu.py.", ""]
-        Path(options.out).write_text("\n".join(head + lines) + "\n")
+    bench.page_write(options, library, "Attention", "attention_gpu.py", "bf16, TFLOP/s", lines)
 
 
 if __name__ == "__main__":

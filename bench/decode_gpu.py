@@ -11,10 +11,7 @@ the median of the rounds, a ratio the median of the rounds' own ratios. Each res
 some heads: the norm of the difference over that of the result.
 """
 
-import argparse
-import datetime
 import math
-import os
 import statistics
 import time
 from pathlib import Path
@@ -23,8 +20,8 @@ import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
+import attention_rounds as bench
 import headroom_api as api
-from attention_gpu import Clock
 
 HERE = Path(__file__).resolve().parent
 PAGE = 16
@@ -115,32 +112,19 @@ def measure(library, clock, case, rounds, tune):
     torch.manual_seed(1)
     kind, b, h = case[:3]
     a = Arrays(case)
-    row, times, made = {"case": case}, {}, {"headroom": Ours(library, case, a, tune)}
+    row, competitors = {"case": case}, {"headroom": Ours(library, case, a, tune)}
     if kind == "full":
-        made["cuDNN"] = Sdpa(case, a, SDPBackend.CUDNN_ATTENTION)
-        made["FlashAttention-2"] = Sdpa(case, a, SDPBackend.FLASH_ATTENTION)
-    for name, one in list(made.items()):
-        try:
-            one.run()
-            torch.cuda.synchronize()
-            times[name] = []
-        except Exception as error:  # a backend that does not serve the case
-            row[name + " says"] = str(error).splitlines()[0][:100]
-            del made[name]
-    row["error"], row["first use"] = 0.0, made["headroom"].seconds
-    for at in ((0, 0), (b - 1, h - 1), (b // 2, h // 2)):
-        wanted, got = exact(kind, a, *at), made["headroom"].result[at].float()
-        error = ((got - wanted).norm() / wanted.norm()).item()
-        row["error"] = max(row["error"], error if error == error else float("inf"))
+        competitors["cuDNN"] = Sdpa(case, a, SDPBackend.CUDNN_ATTENTION)
+        competitors["FlashAttention-2"] = Sdpa(case, a, SDPBackend.FLASH_ATTENTION)
+    made = bench.first_runs(competitors, row)
+    heads = ((0, 0), (b - 1, h - 1), (b // 2, h // 2))
+    row["error"] = max(bench.relative_error(exact(kind, a, *at), made["headroom"].result[at]) for at in heads)
+    row["first use"] = made["headroom"].seconds
     made["copy"] = Copy(1 << 31)
-    times["copy"] = []
-    for _ in range(rounds):
-        for name, one in made.items():
-            times[name].append(clock.time(one.run))
+    times = bench.in_turn(clock, made, rounds, row)
     total = bytes_of(case, a)
     for name in made:
         row[name] = (1 << 31 if name == "copy" else total) / statistics.median(times[name]) * 1e-9
-        row[name + " ratio"] = statistics.median(t / o for t, o in zip(times[name], times["headroom"]))
     row["share"] = statistics.median(total / o / ((1 << 31) / c) for o, c in zip(times["headroom"], times["copy"]))
     row["time"] = statistics.median(times["headroom"])
     return row
@@ -157,38 +141,19 @@ def line(row):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("build")
-    parser.add_argument("--out")
-    parser.add_argument("--only", default="")
-    parser.add_argument("--rounds", type=int, default=11)
+    parser = bench.options_parser()
     parser.add_argument("--tune", default="none")
     options = parser.parse_args()
-    library = api.Library(os.path.join(options.build, "libheadroom.so"), "cuda")
-    stream = torch.cuda.Stream()
-    torch.cuda.set_stream(stream)
-    library.stream(stream.cuda_stream)
-    only = set(filter(None, options.only.split(",")))
-    clock, rows, lines = Clock(), [], [
-        "| case | headroom | GB/s | copy | cuDNN | FlashAttention-2 | of the copy | over the better peer | error | first use |",
-        "|---|---|---|---|---|---|---|---|---|---|"]
-    print("\n".join(lines), flush=True)
-    for case in CASES:
-        if only and case[0] not in only:
-            continue
-        rows.append(measure(library, clock, case, options.rounds, options.tune))
-        lines.append(line(rows[-1]))
-        print(lines[-1], *(f"{k}: {v}" for k, v in rows[-1].items() if k.endswith("says")), flush=True)
-        torch.cuda.empty_cache()
+    library, clock = bench.library_of(options), bench.Clock()
+    lines = ["| case | headroom | GB/s | copy | cuDNN | FlashAttention-2 | of the copy | over the better peer | error | first use |",
+             "|---|---|---|---|---|---|---|---|---|---|"]
+    rows = bench.table(options, CASES, lines,
+                       lambda case: measure(library, clock, case, options.rounds, options.tune), line)
     shares = [row["share"] for row in rows]
     lines += ["", f"- of the copy's rate: geometric mean {math.exp(statistics.fmean(map(math.log, shares))):.2f}, "
                   f"{min(shares):.2f} to {max(shares):.2f}"]
     print(lines[-1])
-    if options.out:
-        head = [f"# Attention of one query a head on {torch.cuda.get_device_name()}, {datetime.date.today()}", "",
-                f"headroom {library.version()}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}; bf16, "
-                f"medians of {options.rounds} rounds in turn with a cold L2: bench/decode_gpu.py.", ""]
-        Path(options.out).write_text("\n".join(head + lines) + "\n")
+    bench.page_write(options, library, "Attention of one query a head", "decode_gpu.py", "bf16", lines)
 
 
 if __name__ == "__main__":
