@@ -65,19 +65,23 @@ static bool is_space(cursor here) {
 
 /* ---- rules ---- */
 
+typedef enum split_rule {
+    CAPITALS = 1 << 0,     /* contractions have them, too: 'S as 's */
+    SIGN_BEFORE = 1 << 1,  /* any sign goes with the letters behind it, not just a space */
+    NEWLINES = 1 << 2,     /* go with signs before them, and end a run of spaces */
+    DIGITS_FIRST = 1 << 3, /* cut out before all else */
+} split_rule;
+
 typedef struct split_rules {
-    bool lower_only;   /* contractions: 's but not 'S */
-    bool any_prefix;   /* before letters: any sign, not just a space */
-    int digits;        /* of a number, at most; 0 = any, with a space before it */
-    bool newlines;     /* go with signs before them, and end a run of spaces */
-    bool digits_first; /* cut out before all else */
+    int digits;   /* of a number, at most; 0 = any, with a space before it */
+    unsigned set; /* of split_rule */
 } split_rules;
 
 static const split_rules rules_of[] = {
-    [HR_SPLIT_GPT2] = {.lower_only = true},
-    [HR_SPLIT_LLAMA3] = {.any_prefix = true, .digits = 3, .newlines = true},
-    [HR_SPLIT_QWEN2] = {.any_prefix = true, .digits = 1, .newlines = true},
-    [HR_SPLIT_SMOLLM] = {.lower_only = true, .digits_first = true},
+    [HR_SPLIT_GPT2] = {0, 0},
+    [HR_SPLIT_LLAMA3] = {3, CAPITALS | SIGN_BEFORE | NEWLINES},
+    [HR_SPLIT_QWEN2] = {1, CAPITALS | SIGN_BEFORE | NEWLINES},
+    [HR_SPLIT_SMOLLM] = {0, DIGITS_FIRST},
 };
 
 static char lower(char c) {
@@ -91,7 +95,7 @@ static size_t contraction(const split_rules *rules, cursor here) {
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         size_t length = strlen(words[i]), same = 0;
         while (same < length && same + 1 < here.left &&
-               (rules->lower_only ? here.at[1 + same] : lower(here.at[1 + same])) == words[i][same])
+               (rules->set & CAPITALS ? lower(here.at[1 + same]) : here.at[1 + same]) == words[i][same])
             same++;
         if (same == length) return length + 1;
     }
@@ -106,7 +110,7 @@ static cursor skip_class(cursor here, character_class class) {
 
 /* Past letters, with what may stand before them; where there are none, `here`. */
 static cursor letters(const split_rules *rules, cursor here) {
-    bool prefix = rules->any_prefix ? here.class == OTHER || here.class == SPACE : here.code == ' ';
+    bool prefix = rules->set & SIGN_BEFORE ? here.class == OTHER || here.class == SPACE : here.code == ' ';
     cursor first = prefix && here.class != END ? cursor_next(here) : here;
     return first.class == LETTER ? skip_class(first, LETTER) : here;
 }
@@ -124,7 +128,7 @@ static cursor signs(const split_rules *rules, cursor here) {
     cursor first = here.class == SPACE && here.code == ' ' ? cursor_next(here) : here;
     if (first.class != OTHER) return here;
     first = skip_class(first, OTHER);
-    return rules->newlines ? skip_class(first, NEWLINE) : first;
+    return rules->set & NEWLINES ? skip_class(first, NEWLINE) : first;
 }
 
 /* A run of spaces: to its last newline, else without the one that goes with what follows. */
@@ -134,7 +138,7 @@ static cursor blanks(const split_rules *rules, cursor here) {
         last = end;
         if (end.class == NEWLINE) newline = cursor_next(end);
     }
-    if (rules->newlines && newline.at != here.at) return newline;
+    if ((rules->set & NEWLINES) && newline.at != here.at) return newline;
     return end.class == END || last.at == here.at ? end : last;
 }
 
@@ -152,7 +156,7 @@ static size_t word_length(const split_rules *rules, const char *at, size_t left)
 
 size_t hr_split_next(hr_split_style style, const char *at, size_t left) {
     const split_rules *rules = &rules_of[style];
-    if (!rules->digits_first) return word_length(rules, at, left);
+    if (!(rules->set & DIGITS_FIRST)) return word_length(rules, at, left);
     cursor here = cursor_at(at, left);
     if (here.class == NUMBER) return here.length;
     /* What follows the next digit does not count: a word is looked for in what stands before it. */

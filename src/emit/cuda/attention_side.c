@@ -62,7 +62,7 @@ void hr_cuda_print_attention_side(hr_printer *p, int number, const char *name,
     side_printer t = {p, side};
     const char *row = "const arguments &a, int64_t batch, int64_t row";
     const char *arguments = hr_format(p, "%s, int64_t column", row);
-    if (side->chunks)
+    if (side->load == HR_GEMM_CHUNKS)
         hr_cuda_print_function(
             p, hr_format(p, "static __device__ inline const void *stage_%d_%s_place(%s)", number, name, row),
             print_place, &t);
@@ -74,12 +74,13 @@ void hr_cuda_print_attention_side(hr_printer *p, int number, const char *name,
     hr_print(p, "        return stage_%d_%s(a, batch, row, column);", number, name);
     hr_print(p, "    }");
     if (side->view) print_load(&t);
-    if (side->chunks) {
+    if (side->load == HR_GEMM_CHUNKS) {
         hr_print(p, "    static __device__ inline const void *place(%s) {", row);
         hr_print(p, "        return stage_%d_%s_place(a, batch, row);", number, name);
         hr_print(p, "    }");
     }
-    hr_print(p, "    static constexpr bool chunks = %s, looks_up = %s;", side->chunks ? "true" : "false",
+    hr_print(p, "    static constexpr bool chunks = %s, looks_up = %s;",
+             side->load == HR_GEMM_CHUNKS ? "true" : "false",
              hr_element_is_checked(p->function, side->value) ? "true" : "false");
     hr_print(p, "};");
     hr_print(p, "%s", "");

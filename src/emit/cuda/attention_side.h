@@ -20,7 +20,7 @@ typedef struct hr_attention_side {
     hr_gemm_indices batch, rows, columns;
     const hr_gemm_view *view; /* NULL = no boxes are brought */
     int64_t group;
-    bool chunks; /* rows are whole pieces of 16 bytes */
+    hr_gemm_load load;
 } hr_attention_side;
 
 /* struct stage_N_NAME_side with load() and element(); where there is no view with place() instead of load(),

@@ -31,15 +31,9 @@ static void print_sides(attention_printer *t) {
     const hr_contract *c = t->scores, *v = t->values;
     const hr_gemm_indices batch = {c->batch_count, c->batch}, deep = {c->k_count, c->k};
     const hr_attention_side sides[] = {
-        {c->left, batch, {c->m_count, c->m}, deep, &a->query, 1, a->query_chunks},
-        {c->right, batch, {c->n_count, c->n}, deep, &a->key, a->key_group, a->key_chunks},
-        {v->right,
-         batch,
-         {v->k_count, v->k},
-         {v->n_count, v->n},
-         &a->value,
-         a->value_group,
-         a->value_chunks}};
+        {c->left, batch, {c->m_count, c->m}, deep, &a->query, 1, a->query_load},
+        {c->right, batch, {c->n_count, c->n}, deep, &a->key, a->key_group, a->key_load},
+        {v->right, batch, {v->k_count, v->k}, {v->n_count, v->n}, &a->value, a->value_group, a->value_load}};
     static const char *const names[] = {"query", "key", "value"};
     for (int i = 0; i < 3; i++) {
         hr_attention_side side = sides[i];

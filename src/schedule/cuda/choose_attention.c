@@ -244,31 +244,31 @@ static void explain(const hr_plan *plan, hr_cuda_attention *out) {
 
 /* ---- few queries ---- */
 
-/* A row of it is whole pieces of 16 bytes, wherever it is. */
-static hr_status rows_are_chunks(const hr_plan *plan, const int64_t *extents, const hr_expr *e, int inner,
-                                 bool *out) {
+/* By chunks where a row of it is whole pieces of 16 bytes, wherever it is. */
+static hr_status load_of(const hr_plan *plan, const int64_t *extents, const hr_expr *e, int inner,
+                         hr_gemm_load *out) {
     const hr_tensor *tensor = &plan->normal->tensors[e->tensor];
     const hr_expr *last = tensor->rank ? e->args[tensor->rank - 1] : NULL;
     int64_t size = 0;
-    *out = false;
+    *out = HR_GEMM_ELEMENTS;
     if (!last || last->op != HR_OP_INDEX || last->index != inner ||
         hr_plan_layout(plan, e->tensor) != HR_LAYOUT_DENSE)
         return HR_OK;
     for (int a = 0; a < e->arg_count; a++)
         if (a != tensor->rank - 1 && hr_expr_has_index(e->args[a], inner)) return HR_OK;
     HR_TRY(hr_extent_value(plan->normal, tensor->shape[tensor->rank - 1], extents, &size));
-    *out = size % WIDTH_STEP == 0;
+    if (size % WIDTH_STEP == 0) *out = HR_GEMM_CHUNKS;
     return HR_OK;
 }
 
-static hr_status chunks_take(const hr_plan *plan, const hr_contract *scores, const hr_contract *values,
-                             const int64_t *extents, hr_cuda_attention *out) {
+static hr_status choose_loads(const hr_plan *plan, const hr_contract *scores, const hr_contract *values,
+                              const int64_t *extents, hr_cuda_attention *out) {
     const int deep = scores->k[scores->k_count - 1], wide = values->n[values->n_count - 1];
     if (scores->k_count == 1) {
-        HR_TRY(rows_are_chunks(plan, extents, scores->left, deep, &out->query_chunks));
-        HR_TRY(rows_are_chunks(plan, extents, scores->right, deep, &out->key_chunks));
+        HR_TRY(load_of(plan, extents, scores->left, deep, &out->query_load));
+        HR_TRY(load_of(plan, extents, scores->right, deep, &out->key_load));
     }
-    if (values->n_count == 1) HR_TRY(rows_are_chunks(plan, extents, values->right, wide, &out->value_chunks));
+    if (values->n_count == 1) HR_TRY(load_of(plan, extents, values->right, wide, &out->value_load));
     return HR_OK;
 }
 
@@ -366,7 +366,7 @@ hr_status hr_cuda_attention_choose(const hr_plan *plan, const hr_region *region,
     out->scale = scale_of(plan, extents, out->softmax.open, scores->product);
     HR_TRY(hopper_refusal(plan, scores, values, &sizes, extents, out, &few));
     if (few || sizes.m <= FEW_MOST) {
-        HR_TRY(chunks_take(plan, scores, values, extents, out));
+        HR_TRY(choose_loads(plan, scores, values, extents, out));
         split_take(plan, &sizes, out);
     } else {
         HR_TRY(leaves_rows(plan, scores, &plan->stages[out->last], extents, &out->leaves_rows));

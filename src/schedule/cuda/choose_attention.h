@@ -21,9 +21,9 @@ typedef struct hr_cuda_attention {
     hr_attention_mainloop mainloop;
     int first, last; /* stages */
     hr_softmax softmax;
-    hr_dtype dtype;                              /* of queries, keys and values: bf16 or f16 */
-    hr_gemm_view query, key, value;              /* HR_ATTENTION_HOPPER */
-    bool query_chunks, key_chunks, value_chunks; /* HR_ATTENTION_SPLIT: rows are whole 16 bytes */
+    hr_dtype dtype;                                /* of queries, keys and values: bf16 or f16 */
+    hr_gemm_view query, key, value;                /* HR_ATTENTION_HOPPER */
+    hr_gemm_load query_load, key_load, value_load; /* HR_ATTENTION_SPLIT */
     int splits, places; /* HR_ATTENTION_SPLIT: parts of the keys, blocks of them in flight for a warp */
     int64_t end_blocks, end_shared_bytes,
         work_bytes;   /* of the kernel that adds up parts, and what they take */

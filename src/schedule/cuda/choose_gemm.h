@@ -15,12 +15,6 @@ typedef enum hr_gemm_mainloop {
     HR_GEMM_HOPPER, /* tensor maps, wgmma, a warpgroup that loads: sm_90a */
 } hr_gemm_mainloop;
 
-/* How a tile of an operand comes into shared memory. */
-typedef enum hr_gemm_load {
-    HR_GEMM_ELEMENTS, /* one by one, whatever they are */
-    HR_GEMM_CHUNKS, /* 16 bytes at a time, as they lie in memory, where all arrays begin at whole 16 bytes */
-} hr_gemm_load;
-
 /* Who multiplies, of the two warpgroups that do, under HR_GEMM_HOPPER. */
 typedef enum hr_gemm_roles {
     HR_GEMM_COOPERATIVE, /* both, half of a tile's rows each */

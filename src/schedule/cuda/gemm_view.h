@@ -8,6 +8,12 @@
 
 #include "plan/plan.h"
 
+/* How a tile of an operand comes into shared memory. */
+typedef enum hr_gemm_load {
+    HR_GEMM_ELEMENTS, /* one by one, whatever they are */
+    HR_GEMM_CHUNKS, /* 16 bytes at a time, as they lie in memory, where all arrays begin at whole 16 bytes */
+} hr_gemm_load;
+
 enum { HR_GEMM_VIEW_AXES = 4, HR_GEMM_BATCH_AXES = 2 };
 
 /* Axis 0 runs along memory, 1 is the other one; then those of the batch, the innermost first. */
