@@ -201,12 +201,23 @@ static void step_count(stage_count *count, const hr_step *step) {
     if (in_memory(count, statement->tensor)) count->work.bytes_written += size_of(count, statement->tensor);
 }
 
+static int tensor_of(const stage_count *count, int step) {
+    return count->plan->normal->statements[count->stage->steps[step].statement].tensor;
+}
+
+/* Each name once: an axis that is written out has a step for each of its elements. */
+static bool is_named(const stage_count *count, int step) {
+    for (int s = 0; s < step; s++)
+        if (tensor_of(count, s) == tensor_of(count, step)) return true;
+    return false;
+}
+
 static const char *names_materialised(const stage_count *count, hr_arena *names) {
     const char *list = "";
     for (int s = 0; s < count->stage->step_count; s++) {
-        int tensor = count->plan->normal->statements[count->stage->steps[s].statement].tensor;
+        int tensor = tensor_of(count, s);
         const hr_tensor *local = &count->plan->normal->tensors[tensor];
-        if (local->role != HR_ROLE_LOCAL || !in_memory(count, tensor) || strstr(list, local->name)) continue;
+        if (local->role != HR_ROLE_LOCAL || !in_memory(count, tensor) || is_named(count, s)) continue;
         if (hr_arena_room(names) < 4096) break;
         list = hr_arena_format(names, "%s%s%.64s", list, *list ? ", " : "", local->name);
     }

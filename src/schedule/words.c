@@ -2,8 +2,6 @@
  * shape, in words. */
 #include "schedule/schedule_passes.h"
 
-#include <string.h>
-
 typedef struct words {
     const hr_plan *plan;
     const hr_function *function;
@@ -18,16 +16,23 @@ static char *index_names(words *s, const int *set, int count) {
     return names;
 }
 
-static char *tensor_names(words *s, const hr_stage *stage, hr_step_kind kind, bool stored) {
-    char *names = hr_arena_format(s->arena, "%s", "");
-    int count = 0;
-    for (int i = 0; i < stage->step_count && count < 12; i++) {
-        if (stage->steps[i].kind != kind || (stored && !stage->steps[i].stored)) continue;
+/* The tensors that steps of a kind make, by name. */
+typedef struct makers {
+    int count;
+    const char *names; /* "" = none */
+    const char *verb;  /* the ending of a verb behind them */
+} makers;
+
+static makers makers_of(words *s, const hr_stage *stage, hr_step_kind kind) {
+    makers all = {.names = ""};
+    for (int i = 0; i < stage->step_count && all.count < 12; i++) {
+        if (stage->steps[i].kind != kind) continue;
         const hr_tensor *tensor =
             &s->function->tensors[s->function->statements[stage->steps[i].statement].tensor];
-        names = hr_arena_format(s->arena, "%s%s%.40s", names, count++ ? ", " : "", tensor->name);
+        all.names = hr_arena_format(s->arena, "%s%s%.40s", all.names, all.count++ ? ", " : "", tensor->name);
     }
-    return names;
+    all.verb = all.count > 1 ? "" : "s";
+    return all;
 }
 
 static const char *bf16_unit_name(const words *s, const hr_stage *stage) {
@@ -50,9 +55,9 @@ static const char *why_map(words *s, const hr_cpu_walk *walk) {
 
 static const char *why_of(words *s, const hr_stage *stage) {
     hr_arena *arena = s->arena;
-    const char *rows = tensor_names(s, stage, HR_STEP_REDUCE_ROW, false);
-    const char *columns = tensor_names(s, stage, HR_STEP_REDUCE_COLUMN, false);
-    const char *totals = tensor_names(s, stage, HR_STEP_REDUCE_ALL, false);
+    const makers rows = makers_of(s, stage, HR_STEP_REDUCE_ROW),
+                 columns = makers_of(s, stage, HR_STEP_REDUCE_COLUMN),
+                 totals = makers_of(s, stage, HR_STEP_REDUCE_ALL);
     const char *lanes = index_names(s, stage->row, stage->row_count);
     switch (stage->shape) {
     case HR_SHAPE_MAP:
@@ -73,21 +78,20 @@ static const char *why_of(words *s, const hr_stage *stage) {
         return "no index runs along memory in all of it: plain loops";
     case HR_SHAPE_COLUMN:
         if (hr_cpu_walk_of(stage)->strip)
-            return hr_arena_format(arena, "%s add%s up over all tasks, a strip of columns at a time", columns,
-                                   strchr(columns, ',') ? "" : "s");
+            return hr_arena_format(arena, "%s add%s up over all tasks, a strip of columns at a time",
+                                   columns.names, columns.verb);
         return hr_arena_format(arena,
                                "%s%s%s add up over all tasks: partial sums a thread, combined at the end",
-                               columns, *columns && *totals ? ", " : "", totals);
+                               columns.names, columns.count && totals.count ? ", " : "", totals.names);
     case HR_SHAPE_ROW:
         break;
     }
-    const char *beside = *columns ? hr_arena_format(arena, "; %s add%s up beside it in the same pass",
-                                                    columns, strchr(columns, ',') ? "" : "s")
-                                  : "";
-    return hr_arena_format(arena,
-                           "%s need%s the whole row over %s: %d pass%s, a row stays in cache between them%s",
-                           rows, strchr(rows, ',') ? "" : "s", lanes, hr_stage_main_passes(stage),
-                           hr_stage_main_passes(stage) == 1 ? "" : "es", beside);
+    const char *beside = columns.count ? hr_arena_format(arena, "; %s add%s up beside it in the same pass",
+                                                         columns.names, columns.verb)
+                                       : "";
+    return hr_arena_format(
+        arena, "%s need%s the whole row over %s: %d pass%s, a row stays in cache between them%s", rows.names,
+        rows.verb, lanes, hr_stage_main_passes(stage), hr_stage_main_passes(stage) == 1 ? "" : "es", beside);
 }
 
 void hr_schedule_describe(hr_plan *plan, hr_stage *stage) {

@@ -3,6 +3,7 @@
 #include "ir/count.h"
 #include "lang/program.h"
 #include "run/kernel.h"
+#include "schedule/target.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -167,8 +168,30 @@ static int end(void **state) {
     return 0;
 }
 
+/* Two locals, the name of one inside the other's, go to memory for a stage whose lanes run across them. */
+static void test_names_of_what_is_materialised(void **state) {
+    (void)state;
+    static const char text[] = "kernel k(x: f32[M, N]) -> (y: f32[N, M])\n{\n"
+                               "    std[m] = sum[n](x[m, n]^2)\n    st[m] = sum[n](x[m, n])\n"
+                               "    y[n, m] = std[m] * st[m] + f32(n)\n}\n";
+    const hr_device_limits limits = {.threads = 2, .vector_bytes = 64, .isa = "avx512"};
+    const int64_t extents[] = {64, 64};
+    hr_arena *arena;
+    hr_plan *plan;
+    hr_stage_info stages[4];
+    assert_int_equal(hr_arena_create(1 << 20, &arena), HR_OK);
+    assert_int_equal(hr_schedule_create(function_of(text), extents, NULL, &limits, NULL, &plan), HR_OK);
+    assert_int_equal(plan->stage_count, 2);
+    assert_int_equal(hr_stages_describe(plan, extents, &roof, stages, arena), HR_OK);
+    assert_string_equal(stages[0].materialised, "std, st");
+    assert_string_equal(stages[1].materialised, "");
+    hr_plan_destroy(plan);
+    hr_arena_destroy(arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_names_of_what_is_materialised),
         cmocka_unit_test(test_memory_by_the_mix),
         cmocka_unit_test(test_memory_mixed),
         cmocka_unit_test(test_special_beside),
