@@ -57,18 +57,18 @@ static const char *ahead_text(hr_printer *p, const hr_walked_operand *operand, c
 }
 
 /* Blocks of an operand are so short along memory that nobody else would fetch the next one. The place need
- * not be in range: asking for memory never faults. */
-typedef struct asking {
+ * not be in range: to prefetch never faults. */
+typedef struct prefetching {
     hr_printer *p;
     const hr_walked_operand *operand;
-} asking;
+} prefetching;
 
 static hr_visit is_of_lanes(void *context, const hr_expr *node) {
-    return hr_expr_level(((const asking *)context)->p, node) == HR_AT_LANE ? HR_VISIT_ON : HR_VISIT_PAST;
+    return hr_expr_level(((const prefetching *)context)->p, node) == HR_AT_LANE ? HR_VISIT_ON : HR_VISIT_PAST;
 }
 
 static void print_prefetch(void *context, const hr_expr *node) {
-    const asking *a = context;
+    const prefetching *a = context;
     hr_printer *p = a->p;
     if (node->op != HR_OP_ELEMENT || !p->pointer[node->id]) return;
     const char *text = ahead_text(p, a->operand, node);
@@ -76,7 +76,7 @@ static void print_prefetch(void *context, const hr_expr *node) {
 }
 
 static void print_ahead(hr_printer *p, const hr_walked_operand *operand) {
-    asking a = {p, operand};
+    prefetching a = {p, operand};
     hr_walk walk = {.enter = is_of_lanes, .leave = print_prefetch, .context = &a};
     hr_walk_through(&walk, operand->value);
     hr_printer_walked(p, &walk);

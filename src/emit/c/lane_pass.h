@@ -1,4 +1,4 @@
-/* One pass over a row, as the lane loops take it: its steps, its limits, what it keeps and asks for. */
+/* One pass over a row, as the lane loops take it: its steps, its limits, what it stashes and prefetches. */
 #ifndef HR_EMIT_C_LANE_PASS_H
 #define HR_EMIT_C_LANE_PASS_H
 
@@ -37,13 +37,13 @@ typedef struct hr_lane_pass {
     int prefetch_count; /* lane elements whose next row is prefetched */
     const hr_expr *const *prefetched;
     const char *const *prefetch_from; /* the row after this one, where its place depends on data; else NULL */
-    const char *prefetch;             /* the function that asks, prefetch_read or prefetch_near */
+    const char *prefetch;             /* prefetch_read or prefetch_near */
     const char *prefetch_gathered;    /* the same for prefetch_from */
     const char *prefetch_place;       /* what is prefetched, in elements from the lane elements' own row */
     int prefetch_bytes;               /* where prefetch_place is NULL: so many bytes ahead of the lanes */
     int prefetch_near;                /* so many bytes ahead into the first-level cache; 0 = not */
     int prefetch_part, prefetch_of;   /* for each vector of lanes, this part of a vector is prefetched */
-    int prefetch_before;              /* parts that earlier passes ask for */
+    int prefetch_before;              /* parts that earlier passes prefetch */
     bool prefetch_first;              /* all at once, before the lanes: rows of few vectors */
     int ways;                         /* vectors a step: accumulators side by side, bf16 stored in pairs */
     int64_t chain; /* addends of an accumulator of f32 before it goes to a total of f64; 0 = all there are */

@@ -56,18 +56,18 @@ static bool stands_in_row(const hr_segmented *s, const hr_expr *element) {
 
 /* Asks for what lies as many runs ahead as `ahead` elements are, of each element that is read along the run.
  */
-typedef struct asking {
+typedef struct prefetching {
     hr_segmented *s;
     const char *ahead;
-} asking;
+} prefetching;
 
 static hr_visit is_of_lanes(void *context, const hr_expr *node) {
-    return hr_expr_level(&((const asking *)context)->s->printer, node) == HR_AT_LANE ? HR_VISIT_ON
-                                                                                     : HR_VISIT_PAST;
+    return hr_expr_level(&((const prefetching *)context)->s->printer, node) == HR_AT_LANE ? HR_VISIT_ON
+                                                                                          : HR_VISIT_PAST;
 }
 
-static void ask_for_run(void *context, const hr_expr *node) {
-    const asking *asked = context;
+static void prefetch_run(void *context, const hr_expr *node) {
+    const prefetching *asked = context;
     hr_segmented *s = asked->s;
     hr_printer *p = &s->printer;
     if (node->op != HR_OP_ELEMENT || !stands_in_row(s, node)) return;
@@ -84,15 +84,15 @@ static void ask_for_run(void *context, const hr_expr *node) {
              grows);
 }
 
-static void print_asked(hr_segmented *s, const char *ahead) {
+static void print_prefetched(hr_segmented *s, const char *ahead) {
     hr_printer *p = &s->printer;
     hr_print(p, "{");
     p->indent++;
     hr_print(p, "const int64_t i = 0;");
     p->vector = false;
     hr_printer_forget(p, HR_AT_LANE);
-    asking asked = {s, ahead};
-    hr_walk walk = {.enter = is_of_lanes, .leave = ask_for_run, .context = &asked};
+    prefetching asked = {s, ahead};
+    hr_walk walk = {.enter = is_of_lanes, .leave = prefetch_run, .context = &asked};
     for (int i = 0; i < s->segments->count; i++)
         hr_walk_through(&walk, s->segments->value[i]);
     hr_printer_walked(p, &walk);
@@ -111,7 +111,7 @@ hr_printer *hr_segmented_run(hr_printer *p, hr_segmented *s, const char *at, con
         hr_expr_prepare(q, s->segments->value[i], HR_AT_TASK);
         hr_expr_prepare(q, s->segments->value[i], HR_AT_OUTER);
     }
-    if (s->runs >= 0) print_asked(s, ahead);
+    if (s->runs >= 0) print_prefetched(s, ahead);
     return q;
 }
 

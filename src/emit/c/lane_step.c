@@ -25,7 +25,7 @@ static void print_stash(hr_printer *p, const hr_lane_pass *pass) {
 
 void hr_lane_prefetches(hr_printer *p, const hr_lane_pass *pass, int vectors) {
     const int lanes = hr_limits_lanes(&p->plan->limits);
-    if (pass->prefetch_first) return; /* all was asked for before the loop */
+    if (pass->prefetch_first) return; /* all was prefetched before the loop */
     for (int i = 0; i < pass->prefetch_count; i++) {
         const hr_expr *element = pass->prefetched[i];
         int size = (int)hr_dtype_size(p->function->tensors[element->tensor].dtype);

@@ -61,7 +61,7 @@ bool hr_lane_goes_by_head(const hr_lane_pass *pass) {
 }
 
 /* The lines in which a row's results end, once a row. */
-static void ask_for_ends(hr_printer *p, const hr_lane_pass *pass) {
+static void prefetch_ends(hr_printer *p, const hr_lane_pass *pass) {
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
         if (s->use != HR_LANE_STORE || !s->stream || s == pass->meeting) continue;
@@ -80,7 +80,7 @@ void hr_lane_print_begin(hr_printer *p, const hr_lane_pass *pass, const char *la
     if (pass->meeting)
         hr_print(p, "const bool joins = (uintptr_t)q%d %% %d == 0;", pass->meeting->id,
                  (int)hr_dtype_size(p->function->tensors[pass->meeting->tensor].dtype));
-    if (!p->flat && p->stage->task_count) ask_for_ends(p, pass);
+    if (!p->flat && p->stage->task_count) prefetch_ends(p, pass);
 }
 
 typedef struct pass_of {

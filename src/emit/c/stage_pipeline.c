@@ -213,7 +213,7 @@ static void print_aligned(pipeline_printer *k, int pass) {
     hr_print(k->p, "return %s;", aligned);
 }
 
-/* 0, once the streams that the pass asks for have been read from `i` on. */
+/* 0, once the streams that the pass prefetches have been read from `i` on. */
 static void print_arrival(pipeline_printer *k, int pass) {
     hr_printer *p = k->p;
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps);

@@ -1,4 +1,4 @@
-/* What a stage asks for before it needs it. In: a pass. Out: text, and what its lanes ask for. See
+/* What a stage prefetches. In: a pass. Out: text, and what its lanes prefetch. See
  * stage_prefetch.h. */
 #include "emit/c/stage_prefetch.h"
 
@@ -13,7 +13,7 @@ enum { ROWS_AHEAD = 8192, GATHERED_AHEAD = 16384 }; /* bytes */
 
 /* ---- gathered rows ---- */
 
-/* Printed once a task. The place need not be in range: asking for memory never faults. */
+/* Printed once a task. The place need not be in range: to prefetch never faults. */
 const char *hr_stage_next_row(hr_stage_printer *s, int tensor, hr_expr *const *subscripts, int count) {
     hr_printer *p = s->p, after;
     if (hr_printer_begin(&after, p->plan, p->arena, p->out) != HR_OK)
@@ -77,7 +77,7 @@ static const char *print_ahead(hr_stage_printer *s, int pass, const char *elemen
     return name;
 }
 
-/* Of the row that begins at `first`: the lane's own place or, in a pass that asks for a part of it, the
+/* Of the row that begins at `first`: the lane's own place or, in a pass that prefetches a part of it, the
  * part's. Jammed rows are prefetched at once, before their few vectors. */
 static void place_ahead(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const char *first,
                         const char *row) {

@@ -7,7 +7,7 @@
 
 #include "emit/c/stage_parts.h"
 
-/* Sets what the lanes of the pass ask for. Prints how far ahead that is where it takes a division: in the
+/* Sets what the lanes of the pass prefetch. Prints how far ahead that is where it takes a division: in the
  * task, before the loop over lanes.
  * Pass pass_count is the column sums' own loop. */
 void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes);

@@ -279,7 +279,7 @@ typedef struct rows_ahead {
     int size[HR_STREAMS_MAX], count;
 } rows_ahead;
 
-static void ask_row(hr_stage_printer *s, int tensor, hr_expr *const *subscripts, rows_ahead *ahead) {
+static void prefetch_row(hr_stage_printer *s, int tensor, hr_expr *const *subscripts, rows_ahead *ahead) {
     if (ahead->count == HR_STREAMS_MAX) return;
     const char *name = hr_stage_next_row(s, tensor, subscripts, s->function->tensors[tensor].rank - 1);
     if (!name) return;
@@ -287,30 +287,30 @@ static void ask_row(hr_stage_printer *s, int tensor, hr_expr *const *subscripts,
     ahead->size[ahead->count++] = (int)hr_dtype_size(s->function->tensors[tensor].dtype);
 }
 
-typedef struct asking {
+typedef struct prefetching {
     hr_stage_printer *s;
     rows_ahead *ahead;
-} asking;
+} prefetching;
 
-static void ask_element(void *context, const hr_expr *node) {
-    const asking *asked = context;
+static void prefetch_element(void *context, const hr_expr *node) {
+    const prefetching *asked = context;
     hr_stage_printer *s = asked->s;
     if (node->op != HR_OP_ELEMENT) return;
     int rank = s->function->tensors[node->tensor].rank;
     for (int a = 0; a < rank - 1; a++)
         if (hr_expr_level(s->p, node->args[a]) == HR_AT_LANE) return;
     if (rank > 1 && hr_expr_level(s->p, node->args[rank - 1]) == HR_AT_LANE)
-        ask_row(s, node->tensor, node->args, asked->ahead);
+        prefetch_row(s, node->tensor, node->args, asked->ahead);
 }
 
-static void ask_rows(hr_stage_printer *s, const hr_expr *value, rows_ahead *ahead) {
-    asking asked = {s, ahead};
-    hr_walk walk = {.leave = ask_element, .context = &asked};
+static void prefetch_rows(hr_stage_printer *s, const hr_expr *value, rows_ahead *ahead) {
+    prefetching asked = {s, ahead};
+    hr_walk walk = {.leave = prefetch_element, .context = &asked};
     hr_walk_through(&walk, value);
     hr_printer_walked(s->p, &walk);
 }
 
-/* A few lines at a time, so that asking for the next rows mixes with the work on this one. */
+/* A few lines at a time, so that prefetching the next rows mixes with the work on this one. */
 static void print_row_lanes(hr_stage_printer *s, const hr_step *step, const char *table,
                             const rows_ahead *ahead) {
     enum { BLOCK = 32, LINE = 64 };
@@ -379,8 +379,8 @@ static void print_ordered(hr_stage_printer *s) {
     print_subscripts(s, statement);
     hr_print(p, "const int64_t place = %s;", row_place(s, statement));
     print_chain(s, statement);
-    ask_row(s, statement->tensor, statement->subscripts, &ahead);
-    ask_rows(s, step->value, &ahead);
+    prefetch_row(s, statement->tensor, statement->subscripts, &ahead);
+    prefetch_rows(s, step->value, &ahead);
     hr_expr_prepare(p, step->value, HR_AT_TASK);
     print_row_lanes(s, step, hr_emit_tensor(p, statement->tensor), &ahead);
     p->indent--;

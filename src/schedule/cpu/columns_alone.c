@@ -12,8 +12,8 @@
 
 #include <stdlib.h>
 
-/* A strip's sums take this part of the second-level cache: they stay there beside the rows that are asked
- * for, and a row's part of a strip is some pages of memory. */
+/* A strip's sums take this part of the second-level cache: they stay there beside the rows that are
+ * prefetched, and a row's part of a strip is some pages of memory. */
 enum { STRIP_PART = 8, LINE = 64 };
 /* Of a row under loops: shorter ones are better added up all together. */
 enum { LANES_LEAST = 256 };

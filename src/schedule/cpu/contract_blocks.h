@@ -66,12 +66,12 @@ enum {
     CONTRACT_BESIDE_DEPTH = 8,         /* of k at a time, where panels are packed side by side */
     CONTRACT_LANES_MAX = 16,           /* lines of that buffer */
     CONTRACT_PARTIAL_BYTES = 16 << 20, /* of partial sums */
-    CONTRACT_AHEAD_ALONG = 512,        /* what packing asks for ahead: the next chunk of the same row */
+    CONTRACT_AHEAD_ALONG = 512,        /* what packing prefetches: the next chunk of the same row */
     CONTRACT_AHEAD_PAIRS = 128,        /* of pairs: the next strip */
     CONTRACT_AHEAD_ACROSS = 64,        /* and rows that many on, which lie apart */
     CONTRACT_THIN_ROWS = 4,            /* of the right operand at a time, where it is not packed */
     CONTRACT_THIN_DEPTH = 512,         /* elements along k of them */
-    CONTRACT_THIN_AHEAD = 1024,        /* asked for while those before are multiplied */
+    CONTRACT_THIN_AHEAD = 1024,        /* prefetched while those before are multiplied */
     CONTRACT_THIN_STRIDE = CONTRACT_THIN_DEPTH + 16, /* rows that lie apart by more than a cache's sets */
 };
 

@@ -81,15 +81,15 @@ enum { HR_STREAMS_MAX = 8, HR_ACROSS_MAX = 2 };
 enum { HR_UNROLL_PAIR = 0 };
 
 typedef struct hr_prefetch {
-    int count; /* lane elements; 0 = the pass asks for nothing */
+    int count; /* lane elements; 0 = the pass prefetches nothing */
     const hr_expr *element[HR_STREAMS_MAX];
     bool gathered[HR_STREAMS_MAX]; /* its row depends on data: that of a later task is prefetched */
     hr_prefetch_ahead ahead;
     int bytes; /* with HR_AHEAD_BYTES */
     hr_cache_level level, gathered_level;
     int near_bytes;       /* so many bytes ahead into the first-level cache, too; 0 = not */
-    int part, of, before; /* with HR_AHEAD_NEXT_*: this part of the row, after what earlier passes ask for; of
-                             0 = all of it, each lane's own place */
+    int part, of, before; /* with HR_AHEAD_NEXT_*: this part of the row, after what earlier passes prefetch;
+                             of 0 = all of it, each lane's own place */
 } hr_prefetch;
 
 typedef struct hr_cpu_walk {

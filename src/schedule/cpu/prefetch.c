@@ -1,12 +1,12 @@
 /* What a stage prefetches. In: a stage whose loop is chosen. Out: `prefetch`, for each of its passes.
  *
- * How far ahead the tunable asks. In a stage of one pass, or of passes side by side: 2 to 16 KB. In one of
+ * How far ahead is the tunable. In a stage of one pass, or of passes side by side: 2 to 16 KB. In one of
  * several passes, one after the other, the next row: 2 KB is in the last pass, into the first-level cache, 4
  * KB into the second, 8 and 16 KB over all passes, most of it in the last. Unset: choice_of; a stage of one
- * pass with more than two streams asks half as far. Groups of rows ask for the next group. Unset, rows that
- * column sums alone read one by one are asked for COLUMN_BYTES ahead into the first-level cache, and gathered
- * rows, too, by cores that see far and whose stores do not wait: lines that miss there make the hardware read
- * on past the ends of rows that nothing follows.
+ * pass with more than two streams prefetches half as far, groups of rows the next group. Unset, rows that
+ * column sums alone read one by one are prefetched COLUMN_BYTES ahead into the first-level cache, and
+ * gathered rows, too, by cores that see far and whose stores do not wait: lines that miss there make the
+ * hardware read on past the ends of rows that nothing follows.
  */
 #include "base/dtype.h"
 #include "ir/visit.h"
@@ -15,19 +15,19 @@
 
 enum { NEAR_BYTES = 1536, NEAR_BYTES_F32 = 2048, COLUMN_BYTES = 8192, MANY_STREAMS = 2 };
 
-typedef struct asking {
+typedef struct prefetching {
     const hr_plan *plan;
     const hr_stage *stage;
     int number;
     hr_dependence depends;
     hr_prefetch_knob choice; /* the tunable, or what it stands for where it is not set */
     bool ahead;              /* one pass, or passes side by side */
-} asking;
+} prefetching;
 
 /* ---- streams ---- */
 
 /* table[token[t], c] in a stage over t and c: the next rows' places are known ahead. */
-static bool is_gathered_row(const asking *a, const hr_expr *node) {
+static bool is_gathered_row(const prefetching *a, const hr_expr *node) {
     const hr_stage *stage = a->stage;
     const hr_function *function = a->plan->normal;
     return stage->pass_count == 1 && stage->task_count == 1 && function->tensors[node->tensor].rank == 2 &&
@@ -36,7 +36,7 @@ static bool is_gathered_row(const asking *a, const hr_expr *node) {
 }
 
 /* The subscript above those that the loops of the row walk; numbers are no loops. */
-static const hr_expr *subscript_above(const asking *a, const hr_expr *node) {
+static const hr_expr *subscript_above(const prefetching *a, const hr_expr *node) {
     int loops = a->stage->row_count;
     for (int axis = a->plan->normal->tensors[node->tensor].rank - 1; axis >= 0; axis--) {
         if (node->args[axis]->op == HR_OP_NUMBER) continue;
@@ -47,7 +47,7 @@ static const hr_expr *subscript_above(const asking *a, const hr_expr *node) {
 
 /* Under loops of the row, the lanes of all of a tensor's elements walk the same memory, unless a number keeps
  * them apart. */
-static bool walks_same(const asking *a, const hr_expr *one, const hr_expr *other) {
+static bool walks_same(const prefetching *a, const hr_expr *one, const hr_expr *other) {
     if (a->stage->row_count < 2 || one->tensor != other->tensor) return false;
     for (int axis = 0; axis < a->plan->normal->tensors[one->tensor].rank; axis++) {
         const hr_expr *left = one->args[axis], *right = other->args[axis];
@@ -58,13 +58,13 @@ static bool walks_same(const asking *a, const hr_expr *one, const hr_expr *other
 
 /* Rows of parameters that the first pass reads lane by lane and that the next task will read again. */
 typedef struct stream_list {
-    const asking *asking;
+    const prefetching *of;
     hr_prefetch *out;
 } stream_list;
 
 static hr_visit is_of_lanes(void *context, const hr_expr *node) {
     const stream_list *list = context;
-    return hr_varies_by_lane(&list->asking->depends, node) ? HR_VISIT_ON : HR_VISIT_PAST;
+    return hr_varies_by_lane(&list->of->depends, node) ? HR_VISIT_ON : HR_VISIT_PAST;
 }
 
 static void add_stream(hr_prefetch *out, const hr_expr *node, bool gathered) {
@@ -74,7 +74,7 @@ static void add_stream(hr_prefetch *out, const hr_expr *node, bool gathered) {
 
 static void find_stream(void *context, const hr_expr *node) {
     stream_list *list = context;
-    const asking *a = list->asking;
+    const prefetching *a = list->of;
     const hr_stage *stage = a->stage;
     hr_prefetch *out = list->out;
     if (node->op != HR_OP_ELEMENT || out->count == HR_STREAMS_MAX || !hr_lies_along_lanes(&a->depends, node))
@@ -94,7 +94,7 @@ static void find_stream(void *context, const hr_expr *node) {
 
 /* Streams of a pass: those that it is the first to read where passes run side by side, else those of the
  * first pass. */
-static hr_status find_streams(const asking *a, int pass, hr_prefetch *out) {
+static hr_status find_streams(const prefetching *a, int pass, hr_prefetch *out) {
     const hr_stage *stage = a->stage;
     stream_list list = {a, out};
     hr_walk walk = {.enter = is_of_lanes, .leave = find_stream, .context = &list};
@@ -117,7 +117,7 @@ static bool pass_computes_special(const hr_stage *stage, int pass) {
     return false;
 }
 
-/* Those that a pass asks for, eight in all for two or three passes: most in the last pass, where they mix
+/* Those that a pass prefetches, eight in all for two or three passes: most in the last pass, where they mix
  * with the stores, or in one that computes for long. */
 static int part_of(const hr_stage *stage, int pass) {
     int last = stage->pass_count - 1, passes = hr_stage_main_passes(stage);
@@ -142,7 +142,7 @@ static void share_out(const hr_stage *stage, int pass, hr_prefetch *out) {
 
 /* ---- how far ---- */
 
-static hr_prefetch_knob choice_of(const asking *a) {
+static hr_prefetch_knob choice_of(const prefetching *a) {
     const hr_prefetch_knob asked = hr_stage_knobs(a->stage)->prefetch;
     if (asked) return asked;
     if (hr_cpu_walk_of(a->stage)->loop == HR_LOOP_PIPELINE && !hr_limits_stores_wait(&a->plan->limits))
@@ -150,13 +150,13 @@ static hr_prefetch_knob choice_of(const asking *a) {
     return a->ahead || hr_stage_is_bound_by_operations(a->plan, a->stage) ? HR_PREFETCH_4K : HR_PREFETCH_8K;
 }
 
-static bool asks(const asking *a, int pass) {
+static bool prefetches(const prefetching *a, int pass) {
     if (a->choice == HR_PREFETCH_OFF || hr_cpu_walk_of(a->stage)->loop == HR_LOOP_BLOCK) return false;
     if (pass && pass == a->stage->fallback_pass) return false;
     return a->ahead || a->choice >= HR_PREFETCH_8K || pass >= a->stage->pass_count - 1;
 }
 
-static bool is_narrow_or_summed(const asking *a, const hr_prefetch *out) {
+static bool is_narrow_or_summed(const prefetching *a, const hr_prefetch *out) {
     if (hr_stage_has(a->stage, HR_STEP_REDUCE_COLUMN)) return true;
     for (int i = 0; i < out->count; i++)
         if (hr_dtype_size(a->plan->normal->tensors[out->element[i]->tensor].dtype) < 4) return true;
@@ -167,7 +167,7 @@ static bool is_narrow_or_summed(const asking *a, const hr_prefetch *out) {
  * it is used; so it is where cores are long busy with results, in one pass, too. Whole f32 lines go by so
  * fast that on some machines it costs more than it gains: only where the tuner does not choose how far ahead.
  */
-static int near_bytes(const asking *a, const hr_prefetch *out) {
+static int near_bytes(const prefetching *a, const hr_prefetch *out) {
     if (hr_cpu_walk_of(a->stage)->loop != HR_LOOP_PIPELINE &&
         !(hr_limits_stores_wait(&a->plan->limits) && hr_stage_main_passes(a->stage) == 1))
         return 0;
@@ -177,7 +177,7 @@ static int near_bytes(const asking *a, const hr_prefetch *out) {
 
 /* In a stage of one pass, or of passes side by side: so many bytes ahead, or where the tasks after this one
  * lie. */
-static void ask_ahead(const asking *a, hr_prefetch *out) {
+static void prefetch_ahead(const prefetching *a, hr_prefetch *out) {
     const hr_cpu_walk *walk = hr_cpu_walk_of(a->stage);
     const bool asked = hr_stage_knobs(a->stage)->prefetch, pipelined = walk->loop == HR_LOOP_PIPELINE;
     if (hr_cpu_walk_sums_apart(walk)) {
@@ -194,7 +194,7 @@ static void ask_ahead(const asking *a, hr_prefetch *out) {
 }
 
 /* In one of several passes, one after the other: the next row. */
-static void ask_next_row(const asking *a, int pass, hr_prefetch *out) {
+static void prefetch_next_row(const prefetching *a, int pass, hr_prefetch *out) {
     out->ahead = HR_AHEAD_NEXT_ROW;
     if (a->choice < HR_PREFETCH_8K) return;
     if (hr_cpu_walk_sums_apart(hr_cpu_walk_of(a->stage))) out->ahead = HR_AHEAD_NEXT_GROUP;
@@ -207,8 +207,8 @@ static bool goes_through_tasks(const hr_stage *head, const hr_stage *stage) {
 }
 
 /* Of stages that go through strips together the first reads what memory has, as always, and the last that
- * goes through all tasks asks for the next strip; those between find all in cache. */
-static void ask_strip(const asking *a, hr_prefetch *out) {
+ * goes through all tasks prefetches the next strip; those between find all in cache. */
+static void prefetch_strip(const prefetching *a, hr_prefetch *out) {
     const hr_run run = hr_schedule_run(a->plan, a->number);
     const hr_stage *head = &a->plan->stages[run.first];
     int last = run.last;
@@ -220,10 +220,10 @@ static void ask_strip(const asking *a, hr_prefetch *out) {
         out->count = 0;
 }
 
-static hr_status prefetch_of(const asking *a, int pass, hr_prefetch *out) {
+static hr_status prefetch_of(const prefetching *a, int pass, hr_prefetch *out) {
     const hr_device_limits *limits = &a->plan->limits;
     *out = (hr_prefetch){0};
-    if (!asks(a, pass)) return HR_OK;
+    if (!prefetches(a, pass)) return HR_OK;
     HR_TRY(find_streams(a, pass, out));
     if (!out->count) return HR_OK;
     if (!a->ahead && a->choice == HR_PREFETCH_2K) out->level = HR_CACHE_FIRST;
@@ -231,10 +231,10 @@ static hr_status prefetch_of(const asking *a, int pass, hr_prefetch *out) {
         out->gathered_level = HR_CACHE_FIRST;
     out->near_bytes = near_bytes(a, out);
     if (a->ahead)
-        ask_ahead(a, out);
+        prefetch_ahead(a, out);
     else
-        ask_next_row(a, pass, out);
-    if (hr_cpu_walk_of(a->stage)->loop == HR_LOOP_JOINED) ask_strip(a, out);
+        prefetch_next_row(a, pass, out);
+    if (hr_cpu_walk_of(a->stage)->loop == HR_LOOP_JOINED) prefetch_strip(a, out);
     return HR_OK;
 }
 
@@ -242,7 +242,7 @@ static hr_status prefetch_of(const asking *a, int pass, hr_prefetch *out) {
 hr_status hr_pass_prefetch(hr_plan *plan, int number) {
     hr_stage *stage = &plan->stages[number];
     hr_cpu_walk *walk = hr_cpu_walk_of(stage);
-    asking a = {.plan = plan, .stage = stage, .number = number};
+    prefetching a = {.plan = plan, .stage = stage, .number = number};
     const int passes = stage->pass_count + 1;
     walk->prefetch = hr_arena_alloc(plan->arena, (size_t)passes * sizeof *walk->prefetch);
     if (!hr_stage_is_vector(stage) || stage->contract) return HR_OK;
