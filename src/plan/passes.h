@@ -46,6 +46,10 @@ hr_status hr_pass_positions(hr_graph *graph, const int64_t *extents);
  * first elements. */
 hr_status hr_pass_first_guess(hr_graph *graph, const int64_t *extents);
 
+/* Requires unify. Provides: sums of columns that become means, beside their variances, are sums about guesses
+ * of their own, and so are the variances' sums of squares. */
+hr_status hr_pass_column_guess(hr_graph *graph, const int64_t *extents);
+
 /* Requires unify. Provides: divisions, roots and functions of what is one a column are locals. */
 hr_status hr_pass_once_a_column(hr_graph *graph, const int64_t *extents);
 

@@ -45,6 +45,7 @@ static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *p
     if (positions) HR_TRY(hr_pass_positions(graph, extents));
     if (once) HR_TRY(hr_pass_once_a_column(graph, extents));
     if (guess) HR_TRY(hr_pass_first_guess(graph, extents));
+    if (guess) HR_TRY(hr_pass_column_guess(graph, extents));
     HR_TRY(hr_pass_group(graph, extents, plan, unfused));
     HR_TRY(check_stages(graph, plan));
     plan->normal = graph->function;

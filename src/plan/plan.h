@@ -220,6 +220,9 @@ static inline bool hr_plan_knows(const hr_plan *plan, hr_fact fact) {
 /* Some step of the stage is of that kind; all are, but for elements that are not stored. */
 bool hr_stage_has(const hr_stage *stage, hr_step_kind kind);
 bool hr_stage_has_only(const hr_stage *stage, hr_step_kind kind);
+/* All its sums of columns are 0 but where this holds of a column: without such columns nothing is walked.
+ * NULL = there is no such condition that is known before the stage. */
+const hr_expr *hr_stage_columns_chosen(const hr_plan *plan, const hr_stage *stage);
 /* Some step of it gives the tensor its values. */
 bool hr_stage_makes(const hr_plan *plan, const hr_stage *stage, int tensor);
 /* A result that nothing needs to have in memory but the caller: of a whole row of what is computed there is

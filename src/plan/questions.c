@@ -32,6 +32,36 @@ bool hr_stage_overwrites(const hr_plan *plan, const hr_stage *stage, int tensor)
     return false;
 }
 
+/* What it depends on is there before the stage, and is none of its tasks. */
+typedef struct before {
+    const hr_plan *plan;
+    const hr_stage *stage;
+} before;
+
+static hr_visit is_of_tasks(const hr_expr *node, const void *context) {
+    const before *b = context;
+    if (node->op == HR_OP_INDEX)
+        return hr_visit_until(hr_indices_have(b->stage->task, b->stage->task_count, node->index));
+    return hr_visit_until(
+        node->op == HR_OP_RANDOM ||
+        (node->op == HR_OP_ELEMENT && (hr_element_is_checked(b->plan->normal, node) ||
+                                       hr_stage_overwrites(b->plan, b->stage, node->tensor))));
+}
+
+const hr_expr *hr_stage_columns_chosen(const hr_plan *plan, const hr_stage *stage) {
+    const hr_expr *chosen = NULL;
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_step *step = &stage->steps[i];
+        if (step->kind != HR_STEP_REDUCE_COLUMN) continue;
+        const hr_expr *value = step->value;
+        if (step->reduce != HR_OP_REDUCE_SUM || value->op != HR_OP_WHERE ||
+            !hr_expr_is_zero(value->args[2]) || (chosen && chosen != value->args[0]))
+            return NULL;
+        chosen = value->args[0];
+    }
+    return chosen && !hr_expr_find(chosen, is_of_tasks, &(before){plan, stage}) ? chosen : NULL;
+}
+
 /* Some stage other than the one that makes it reads its elements. */
 static bool is_read_elsewhere(const hr_plan *plan, int tensor) {
     for (int k = 0; k < plan->stage_count; k++) {

@@ -10,18 +10,10 @@
  * those with a NaN or an infinity, take the walk that the text asks for.
  */
 #include "base/memory.h"
+#include "plan/means.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>
-
-/* f - u squared: the difference, else NULL. */
-static const hr_expr *squared_difference(const hr_expr *value) {
-    bool power = value->op == HR_OP_POW && value->args[1]->op == HR_OP_NUMBER &&
-                 value->args[1]->type == HR_I64 && value->args[1]->whole == 2;
-    bool product = value->op == HR_OP_MUL && value->args[0] == value->args[1];
-    if (!power && !product) return NULL;
-    return value->args[0]->op == HR_OP_SUB ? value->args[0] : NULL;
-}
 
 static bool is_one_a_row(const hr_graph *graph, const hr_stage *stage, const hr_expr *node) {
     bool *seen = hr_memory_zeros((size_t)graph->function->index_count + 1, 1), found = false;
@@ -66,7 +58,7 @@ static hr_expr *squared(hr_graph *graph, const hr_expr *square, hr_expr *of) {
 static const hr_variance_sums *variance_of(hr_graph *graph, const hr_stage *stage, const hr_step *step) {
     if (step->kind != HR_STEP_REDUCE_ROW || step->reduce != HR_OP_REDUCE_SUM || step->value->type != HR_F32)
         return NULL;
-    const hr_expr *difference = squared_difference(step->value);
+    const hr_expr *difference = hr_squared_difference(step->value);
     if (!difference) return NULL;
     for (int side = 0; side < 2; side++) {
         hr_expr *summed = difference->args[side], *about = difference->args[1 - side], *guess;

@@ -1,5 +1,5 @@
-/* A sum of squares about the row's mean that follows from the row's other sums: as right as the walk that it
- * spares, for rows of any level and spread, and never where a row holds a NaN or an infinity. */
+/* A sum of squares about a row's or a column's mean that follows from other sums: as right as the walk that
+ * it spares, for rows of any level and spread, and never where a row holds a NaN or an infinity. */
 #include "support/cpu_device.h"
 #include "support/sum_length.h"
 
@@ -27,6 +27,16 @@ static const char moment[] =
     "    half[m] = mean[m] / 2\n"
     "    variance[m] = sum[n]((x[m, n] - half[m])^2) / N\n}\n";
 
+/* Of columns, alone and where the columns go on to a map. */
+static const char columns[] = "kernel columns(x: f32[M, N]) -> (mean: f32[N], variance: f32[N])\n{\n"
+                              "    mean[n] = mean[m](x[m, n])\n"
+                              "    variance[n] = mean[m]((x[m, n] - mean[n])^2)\n}\n";
+static const char batch[] =
+    "kernel batch(x: f32[M, N]) -> (y: f32[M, N], mean: f32[N], variance: f32[N])\n{\n"
+    "    mean[n] = sum[m](x[m, n]) / M\n"
+    "    variance[n] = sum[m]((x[m, n] - mean[n]) * (x[m, n] - mean[n])) / M\n"
+    "    y[m, n] = (x[m, n] - mean[n]) * rsqrt(variance[n] + 1e-30)\n}\n";
+
 typedef struct row_kind {
     double level, spread;
     float first; /* in place of the first element; 0 = it is like the others */
@@ -40,14 +50,18 @@ static const row_kind kinds[] = {
 };
 enum { KINDS = sizeof kinds / sizeof *kinds, ROWS = 2 * KINDS + 1 };
 
-static hr_kernel *load(const char *text, int64_t columns) {
+static hr_kernel *load_of(const char *text, int64_t rows, int64_t columns) {
     hr_kernel *kernel;
     if (hr_kernel_load(device, "spread.hr", text, strlen(text), NULL, &kernel) != HR_OK)
         fail_msg("%s", hr_last_error());
-    assert_int_equal(hr_kernel_bind_extent(kernel, "M", ROWS), HR_OK);
+    assert_int_equal(hr_kernel_bind_extent(kernel, "M", rows), HR_OK);
     assert_int_equal(hr_kernel_bind_extent(kernel, "N", columns), HR_OK);
     if (hr_kernel_fill(kernel, 3) != HR_OK) fail_msg("%s", hr_last_error());
     return kernel;
+}
+
+static hr_kernel *load(const char *text, int64_t columns) {
+    return load_of(text, ROWS, columns);
 }
 
 static float *array_of(const hr_kernel *kernel, const char *name) {
@@ -118,6 +132,81 @@ static void check_rows(const char *text, int64_t columns, bool half) {
             assert_true(isnan(variance[row]) || (half && isinf(variance[row])));
     }
     hr_kernel_destroy(kernel);
+}
+
+/* What the checks of rows take as a row is a column of the kernel's. Fewer tasks walk it twice, about the
+ * mean as it was rounded. */
+enum { GUESSED = 64 };
+
+static void check_columns(const char *text, int64_t tasks) {
+    hr_kernel *kernel = load_of(text, tasks, ROWS);
+    float *x = array_of(kernel, "x"), *lying = malloc((size_t)tasks * ROWS * sizeof *lying);
+    assert_non_null(lying);
+    memcpy(lying, x, (size_t)tasks * ROWS * sizeof *lying);
+    shape_rows(lying, tasks);
+    for (int64_t m = 0; m < tasks; m++)
+        for (int n = 0; n < ROWS; n++)
+            x[m * ROWS + n] = lying[n * tasks + m];
+    if (hr_kernel_launch(kernel) != HR_OK) fail_msg("%s", hr_last_error());
+    float *mean = array_of(kernel, "mean"), *variance = array_of(kernel, "variance");
+    for (int n = 0; n < ROWS; n++) {
+        double size, meant = mean_of(lying, n, tasks, &size);
+        check_close("mean", n, tasks, mean[n], meant, 2e-6 * sum_length(device) * size + 1e-44);
+        if (isfinite(meant))
+            check_variance(lying, n, tasks, tasks < GUESSED ? mean[n] : meant, 3e-6, variance[n]);
+        else
+            assert_true(isnan(variance[n]));
+        if (tasks >= GUESSED && kind_of(n)->spread == 0 && kind_of(n)->first == 0)
+            assert_true(variance[n] == 0);
+    }
+    free(lying);
+    hr_kernel_destroy(kernel);
+}
+
+static void test_columns(void **state) {
+    (void)state;
+    static const int64_t tasks[] = {1, 63, 64, 65, 1000, 4099};
+    for (int i = 0; i < 6; i++) {
+        check_columns(columns, tasks[i]);
+        check_columns(batch, tasks[i]);
+    }
+}
+
+/* One walk for both sums, and one that is skipped where no column asks for it. */
+static void test_columns_walk_once(void **state) {
+    (void)state;
+    const char *source, *header, *skipped = "int64_t group = any ? ";
+    hr_kernel *kernel = load_of(batch, 4099, ROWS);
+    if (hr_kernel_prepare(kernel, NULL) != HR_OK) fail_msg("%s", hr_last_error());
+    assert_int_equal(hr_kernel_source(kernel, &source, &header), HR_OK);
+    source = strstr(source, skipped);
+    assert_non_null(source);
+    assert_null(strstr(source + 1, skipped));
+    hr_kernel_destroy(kernel);
+}
+
+/* What the sum is divided by may be another number than that of its elements. */
+static void test_divided_by_something_else(void **state) {
+    (void)state;
+    static const char rows[] = "kernel k(x: f32[M, N]) -> (mean: f32[M], variance: f32[M])\n{\n"
+                               "    mean[m] = sum[n](x[m, n]) / (N - 1)\n"
+                               "    variance[m] = sum[n]((x[m, n] - mean[m])^2)\n}\n";
+    static const char lanes[] = "kernel k(x: f32[M, N]) -> (mean: f32[N], variance: f32[N])\n{\n"
+                                "    mean[n] = sum[m](x[m, n]) / (M - 1)\n"
+                                "    variance[n] = sum[m]((x[m, n] - mean[n])^2)\n}\n";
+    enum { SIZE = 100 };
+    for (int k = 0; k < 2; k++) {
+        hr_kernel *kernel = load_of(k ? lanes : rows, SIZE, SIZE);
+        float *x = array_of(kernel, "x");
+        for (int i = 0; i < SIZE * SIZE; i++)
+            x[i] = 1000;
+        if (hr_kernel_launch(kernel) != HR_OK) fail_msg("%s", hr_last_error());
+        const double about = 1000.0 * SIZE / (SIZE - 1), want = SIZE * (1000 - about) * (1000 - about);
+        const float mean = array_of(kernel, "mean")[7], variance = array_of(kernel, "variance")[7];
+        assert_true(fabs(mean - about) < 1e-3);
+        assert_true(fabs(variance - want) < 1e-2 * want);
+        hr_kernel_destroy(kernel);
+    }
 }
 
 static const int64_t lengths[] = {1, 7, 64, 131, 1024, 9001};
@@ -191,6 +280,9 @@ int main(void) {
         cmocka_unit_test(test_about_something_else),
         cmocka_unit_test(test_elements),
         cmocka_unit_test(test_where_nothing_is_skipped),
+        cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_columns_walk_once),
+        cmocka_unit_test(test_divided_by_something_else),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -80,11 +80,34 @@ void hr_stage_columns(hr_stage_printer *s, const char *last) {
     hr_column_loop(s->p, &lanes, &tasks);
 }
 
+/* Where no column is chosen there are no groups. The first of them, as C. */
+static const char *print_chosen(hr_stage_printer *s, const char *first) {
+    hr_printer *p = s->p;
+    const hr_expr *chosen = hr_stage_columns_chosen(s->plan, s->stage);
+    const bool strip = hr_cpu_walk_of(s->stage)->strip;
+    if (!chosen) return first;
+    hr_print(p, "bool any = false;");
+    hr_print(p, "for (int64_t i = %s; i < %s; i++) {", strip ? "first" : "0",
+             strip ? "last" : hr_emit_index_size(p, p->lane));
+    p->indent++;
+    p->vector = false;
+    hr_printer_forget(p, HR_AT_TASK);
+    hr_expr_prepare(p, chosen, HR_AT_TASK);
+    hr_expr_prepare(p, chosen, HR_AT_OUTER);
+    hr_expr_count_uses(p, chosen);
+    hr_print(p, "any = any || %s;", hr_expr_text(p, chosen));
+    hr_printer_forget(p, HR_AT_TASK);
+    p->vector = true;
+    p->indent--;
+    hr_print(p, "}");
+    return hr_format(p, "any ? %s : end", first);
+}
+
 /* The tasks from `first` to `end`: whole groups of them, then the last few. */
 static void print_groups(hr_stage_printer *s, const char *first, const char *columns) {
     hr_printer *p = s->p;
     hr_stage_chains_begin(s);
-    hr_print(p, "int64_t group = %s;", first);
+    hr_print(p, "int64_t group = %s;", print_chosen(s, first));
     hr_print(p, "for (; group + %d <= end; group += %d) {", HR_COLUMN_GROUP, HR_COLUMN_GROUP);
     p->indent++;
     hr_stage_columns(s, NULL);

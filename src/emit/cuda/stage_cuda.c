@@ -268,9 +268,15 @@ static void print_row_loop(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
     const row_loop loop = row_loop_of(s);
+    const hr_expr *chosen = hr_stage_columns_chosen(s->plan, s->stage);
+    const char *tasks = hr_emit_points(p, s->stage->task, s->stage->task_count);
+    if (chosen && c->persistent) {
+        hr_cuda_print_columns_chosen(s, chosen);
+        tasks = hr_format(p, "__syncthreads_or(any) ? %s : 0", tasks);
+    }
     if (c->persistent || c->block_rows > 1 || c->ends == HR_CUDA_ENDS_SHIFTED)
         hr_print(p, c->row_bits == 32 ? "const %s tasks = (int)(%s);" : "const %s tasks = %s;", loop.type,
-                 hr_emit_points(p, s->stage->task, s->stage->task_count));
+                 tasks);
     print_lane(s);
     if (c->rows == HR_CUDA_ROWS_RING) {
         hr_cuda_print_held_counts(s);

@@ -118,6 +118,8 @@ void hr_cuda_print_stored_sum(hr_cuda_stage *s, const hr_step *step, const char 
 
 /* Before the loop over rows: a step's sums, and where its partial result goes. */
 void hr_cuda_print_column_begin(hr_cuda_stage *s, int step);
+/* `any`: whether the thread met a column of which it holds, among those that threads of a block share. */
+void hr_cuda_print_columns_chosen(hr_cuda_stage *s, const hr_expr *chosen);
 /* After it: the partial result of this block. */
 void hr_cuda_print_column_partial(hr_cuda_stage *s, int step);
 int hr_cuda_end_columns(const hr_cuda_choice *choice);

@@ -135,6 +135,35 @@ int hr_cuda_end_columns(const hr_cuda_choice *c) {
                                                                                          : WIDE_COLUMNS;
 }
 
+/* Of the column that is `column`. */
+static void print_column_indices(hr_printer *p, const hr_cuda_stage *s) {
+    const char *rest = "column";
+    for (int k = s->stage->row_count - 1; k >= 0; k--) {
+        const char *index = hr_emit_index(p, s->stage->row[k]),
+                   *size = hr_emit_index_size(p, s->stage->row[k]);
+        hr_print(p, k ? "const int64_t %s = %s %% %s;" : "const int64_t %s = %s;", index, rest, size);
+        if (k) hr_print(p, "const int64_t rest_%d = %s / %s;", k, rest, size);
+        rest = hr_format(p, "rest_%d", k);
+    }
+}
+
+void hr_cuda_print_columns_chosen(hr_cuda_stage *s, const hr_expr *chosen) {
+    hr_printer *p = s->p, one;
+    if (!hr_printer_beside(p, s->stage, &one)) return;
+    hr_print(p, "bool any = false; /* of all columns, whichever of them a block has */");
+    hr_print(p, "for (int64_t column = threadIdx.x; column < %" PRId64 "; column += %d) {", s->c->row,
+             s->c->threads);
+    p->indent++;
+    one.lane = -1; /* no lanes: each column is looked at by one thread */
+    one.number = p->number;
+    one.indent = p->indent;
+    print_column_indices(&one, s);
+    hr_print(&one, "any = any || %s;", hr_expr_text(&one, chosen));
+    p->number = one.number;
+    hr_printer_end(&one);
+    hr_cuda_close(p);
+}
+
 /* Each block has one sum's columns, its lines of threads take the parts round robin. */
 void hr_cuda_print_column_end(hr_cuda_stage *s, int i, int number) {
     hr_printer *p = s->p;
@@ -165,14 +194,7 @@ void hr_cuda_print_column_end(hr_cuda_stage *s, int i, int number) {
     p->indent++;
     hr_print(p, "for (int w = 1; w < %d; w++)", warps);
     hr_print(p, "    sum = %s::of(sum, sums[w][lane]);", reducer);
-    const char *rest = "column";
-    for (int k = s->stage->row_count - 1; k >= 0; k--) {
-        const char *index = hr_emit_index(p, s->stage->row[k]),
-                   *size = hr_emit_index_size(p, s->stage->row[k]);
-        hr_print(p, k ? "const int64_t %s = %s %% %s;" : "const int64_t %s = %s;", index, rest, size);
-        if (k) hr_print(p, "const int64_t rest_%d = %s / %s;", k, rest, size);
-        rest = hr_format(p, "rest_%d", k);
-    }
+    print_column_indices(p, s);
     hr_cuda_print_stored_sum(s, step, "sum");
     p->indent--;
     hr_print(p, "}");
