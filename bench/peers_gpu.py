@@ -42,7 +42,8 @@ import bench_case  # noqa: E402
 import headroom_api as api  # noqa: E402
 import peers_torch  # noqa: E402
 
-DTYPE = {"f32": torch.float32, "bf16": torch.bfloat16, "i32": torch.int32}
+DTYPE = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "i32": torch.int32, "i8": torch.int8,
+         "u8": torch.uint8}
 TOLERANCE = {"f32": 1e-3, "bf16": 2e-2}  # largest difference over the result's largest magnitude
 SHARED = ("headroom", "copy")
 PEERS = ("eager", "compile", "triton")
@@ -52,13 +53,18 @@ CYCLES = 2e9  # a second, at most: how long the waiting kernel waits is not crit
 AT_COPY = ("softmax layernorm rmsnorm residual_norm bias_gelu swiglu rope cross_entropy cross_entropy_backward "
            "cross_entropy_backward_in_place adamw adamw_in_place").split()
 TARGET = {name: 0.90 for name in AT_COPY} | {"dropout": 0.80, "layernorm_backward": 0.88, "rmsnorm_backward": 0.88}
+TARGET |= {"linear_int4": 0.80}
 MEAN_TARGET = 0.96
-PRODUCTS = {"matmul": 1, "linear": 1, "linear_gelu": 1, "linear_backward": 2}  # products of M, N and K in each
+# Products of M, N and K in each.
+PRODUCTS = {"matmul": 1, "linear": 1, "linear_gelu": 1, "linear_backward": 2, "linear_int8": 1, "linear_int4": 1}
 
 
 # ---- arrays ----
 
 def normal(shape, dtype, device):
+    if not DTYPE[dtype].is_floating_point:
+        bounds = torch.iinfo(DTYPE[dtype])
+        return torch.randint(bounds.min, bounds.max + 1, shape, device=device, dtype=DTYPE[dtype])
     return torch.randn(shape, device=device, dtype=torch.float32).to(DTYPE[dtype])
 
 
@@ -331,7 +337,8 @@ def verdict(case, row, taken):
     missed = []
     found |= {"GB/s": row["MB"] / row["headroom us"] * 1e3, "of copy": row["copy us"] / row["headroom us"]}
     if case.kernel in PRODUCTS:
-        operations = 2 * PRODUCTS[case.kernel] * math.prod(case.extents[e] for e in "MNK")
+        k = case.extents["K"] if "K" in case.extents else case.extents["G"] * case.extents.get("S", 32)
+        operations = 2 * PRODUCTS[case.kernel] * case.extents["M"] * case.extents["N"] * k
         found["TFLOP/s"] = operations / row["headroom us"] * 1e-6
     if case.kernel in TARGET and found["of copy"] < TARGET[case.kernel]:
         missed.append(f"{found['of copy']:.2f} of the copy, meant to be {TARGET[case.kernel]:.2f}")

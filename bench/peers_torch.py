@@ -70,6 +70,14 @@ class Torch:
     def linear_gelu(x, w, b):
         return {"y": F.gelu(F.linear(x, w, b), approximate="tanh")}
 
+    def linear_int8(q, scale, x):
+        w = q.to(x.dtype) * scale[:, :, None]
+        return {"y": F.linear(x.flatten(1), w.flatten(1))}
+
+    def linear_int4(q, scale, x):
+        w = (torch.cat((q & 15, q >> 4), dim=2).to(scale.dtype) - 8) * scale[:, :, None]
+        return {"y": F.linear(x.flatten(1), w.flatten(1).to(x.dtype))}
+
     def swiglu(gate, up):
         return {"y": F.silu(gate) * up}
 

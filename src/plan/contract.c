@@ -3,6 +3,7 @@
 #include "base/dtype.h"
 #include "base/memory.h"
 #include "ir/visit.h"
+#include "plan/packed.h"
 #include "plan/passes.h"
 
 #include <math.h>
@@ -195,12 +196,22 @@ static bool scores(const hr_function *function, const hr_facts *facts, const hr_
     return sums && c->n_count == 1 && is_half(function, c->left) && is_half(function, c->right);
 }
 
-void hr_contracts_part_thin(const hr_function *function, const hr_facts *facts, const int64_t *size,
-                            hr_contract **contracts, hr_contract **thin) {
+/* A row is as quick for one vector and numbers of 16 bits. */
+static bool is_packed(const hr_function *function, const hr_facts *facts, const int64_t *extents,
+                      const int64_t *size, const hr_contract *c) {
+    hr_packed_product packed;
+    const double m = hr_indices_points(size, c->m, c->m_count), n = hr_indices_points(size, c->n, c->n_count);
+    return (facts->set & HR_FACT_PACKED_PRODUCTS) && hr_packed_product_find(function, extents, c, &packed) &&
+           (fmin(m, n) > 1 || packed.matrix.word_numbers > 2);
+}
+
+void hr_contracts_part_thin(const hr_function *function, const hr_facts *facts, const int64_t *extents,
+                            const int64_t *size, hr_contract **contracts, hr_contract **thin) {
     for (int s = 0; s < function->statement_count; s++) {
         hr_contract *contract = contracts[s];
         if (!contract || !is_thin(function, facts, size, contract) ||
-            scores(function, facts, contract, contracts))
+            scores(function, facts, contract, contracts) ||
+            is_packed(function, facts, extents, size, contract))
             continue;
         thin[s] = contract;
         contracts[s] = NULL;

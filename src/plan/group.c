@@ -525,7 +525,7 @@ static hr_status mark_materialised(grouper *g) {
     return HR_OK;
 }
 
-static hr_status find_contracts(grouper *g) {
+static hr_status find_contracts(grouper *g, const int64_t *extents) {
     hr_arena *arena = g->graph->arena;
     int count = g->function->statement_count;
     const bool bytes = hr_plan_knows(g->plan, HR_FACT_BYTE_PRODUCTS);
@@ -539,7 +539,7 @@ static hr_status find_contracts(grouper *g) {
         g->contract[s] = kept;
         HR_TRY(hr_graph_status(g->graph));
     }
-    hr_contracts_part_thin(g->function, &g->plan->facts, g->size, g->contract, g->thin);
+    hr_contracts_part_thin(g->function, &g->plan->facts, extents, g->size, g->contract, g->thin);
     return HR_OK;
 }
 
@@ -573,7 +573,7 @@ hr_status hr_pass_group(hr_graph *graph, const int64_t *extents, hr_plan *plan, 
     if (!g.size || !g.done || !g.producer || !g.here)
         status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning kernel %.60s", function->name);
     if (status == HR_OK) status = survey(&g, extents);
-    if (status == HR_OK) status = find_contracts(&g);
+    if (status == HR_OK) status = find_contracts(&g, extents);
     if (status == HR_OK) status = group_all(&g, unfused);
     if (status == HR_OK) status = mark_materialised(&g);
     free(g.size);

@@ -127,7 +127,7 @@ bool hr_contract_match(hr_graph *graph, const hr_statement *statement, bool byte
 /* Of the products of a function's statements (NULL = it is none), those that are rows instead move from
  * `contracts` to `thin`: a matrix times a few vectors, both along memory, is as fast as the matrix can be
  * read: rows of products, those of the same row of the matrix side by side. `size`: of each index. */
-void hr_contracts_part_thin(const hr_function *function, const hr_facts *facts, const int64_t *size,
-                            hr_contract **contracts, hr_contract **thin);
+void hr_contracts_part_thin(const hr_function *function, const hr_facts *facts, const int64_t *extents,
+                            const int64_t *size, hr_contract **contracts, hr_contract **thin);
 
 #endif

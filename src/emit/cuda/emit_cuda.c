@@ -144,6 +144,8 @@ static hr_status print_stages(hr_cuda_emitter *e, hr_text *stages) {
             HR_TRY(hr_emit_backward_cuda(e->p, backward));
         else if (attention || backward)
             continue;
+        else if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT && e->gemms[i].mainloop == HR_GEMM_THIN)
+            HR_TRY(hr_emit_thin_cuda(e->p, i, &e->gemms[i]));
         else if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT && e->gemms[i].mainloop != HR_GEMM_PLAIN)
             HR_TRY(hr_emit_gemm_cuda(e->p, i, &e->gemms[i], &e->siblings[i]));
         else if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT)

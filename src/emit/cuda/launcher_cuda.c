@@ -82,16 +82,23 @@ bool hr_cuda_has_maps(const hr_cuda_emitter *e) {
     return false;
 }
 
+/* Its launches are for the extents of this source. */
+static bool is_fixed(const hr_cuda_emitter *e, int i) {
+    return is_mapped(e, i) ||
+           (hr_cuda_is_product(&e->plan->stages[i]) && e->gemms[i].mainloop == HR_GEMM_THIN);
+}
+
 bool hr_cuda_is_for_extents(const hr_cuda_emitter *e) {
     for (int i = 0; i < e->plan->stage_count; i++)
-        if (hr_cuda_is_product(&e->plan->stages[i]) && e->gemms[i].work_bytes) return true;
-    return hr_cuda_has_maps(e);
+        if (is_fixed(e, i) || (hr_cuda_is_product(&e->plan->stages[i]) && e->gemms[i].work_bytes))
+            return true;
+    return false;
 }
 
 /* Some stage is launched without. */
 static bool has_others(const hr_cuda_emitter *e) {
     for (int i = 0; i < e->plan->stage_count; i++)
-        if (!is_mapped(e, i)) return true;
+        if (!is_fixed(e, i)) return true;
     return false;
 }
 
@@ -243,7 +250,7 @@ static hr_status print_stage_launches(hr_cuda_emitter *e, int i) {
     hr_sizes sizes = {0};
     hr_launch_shape one = {1, 0, INT32_MAX, 1, false};
     const char *main = hr_format(e->p, "stage_%d", i), *begin = hr_format(e->p, "%s_begin", main);
-    if (is_mapped(e, i)) return print_mapped_launch(e, i);
+    if (is_fixed(e, i)) return print_mapped_launch(e, i);
     if (stage->shape == HR_SHAPE_CONTRACT) {
         print_product_launch(e, i, main, one);
         return HR_OK;
@@ -318,8 +325,8 @@ static void print_launcher_arguments(hr_cuda_emitter *e) {
 static void print_alignment(hr_cuda_emitter *e) {
     bool any = false;
     for (int i = 0; i < e->plan->stage_count && !e->plan->general; i++)
-        any = any || (is_mapped(e, i) || hr_cuda_is_product(&e->plan->stages[i])
-                          ? is_mapped(e, i) || hr_cuda_gemm_asks(&e->gemms[i])
+        any = any || (is_fixed(e, i) || hr_cuda_is_product(&e->plan->stages[i])
+                          ? is_fixed(e, i) || hr_cuda_gemm_asks(&e->gemms[i])
                           : hr_cuda_asks_before(hr_grid_of(&e->plan->stages[i])));
     if (any) hr_print(e->p, "const bool aligned = %s;", hr_cuda_aligned_condition(e->p));
 }

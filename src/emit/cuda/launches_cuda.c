@@ -162,6 +162,8 @@ static hr_status add_product_grids(const hr_plan *plan, const int64_t *extents, 
         snprintf(launch->unaligned, sizeof launch->unaligned, "stage_%d_unaligned", i);
     HR_TRY(gemm_maps(plan, extents, &gemm, list->work_bytes, launch));
     if (!hr_cuda_gemm_folds(&gemm)) return HR_OK;
+    if (gemm.mainloop == HR_GEMM_THIN) /* whichever kernel ran left parts */
+        return add_grid(list, i, "_end", gemm.fold_blocks, HR_GEMM_FOLD_THREADS);
     return add_side_grid(list, i, "_end", gemm.fold_blocks, HR_GEMM_FOLD_THREADS);
 }
 

@@ -19,12 +19,12 @@ typedef struct gemm_printer {
 } gemm_printer;
 
 bool hr_cuda_gemm_folds(const hr_cuda_gemm *gemm) {
-    return gemm->mainloop == HR_GEMM_HOPPER && gemm->tile.splits > 1;
+    return (gemm->mainloop == HR_GEMM_HOPPER || gemm->mainloop == HR_GEMM_THIN) && gemm->tile.splits > 1;
 }
 
 bool hr_cuda_gemm_asks(const hr_cuda_gemm *gemm) {
-    return gemm->mainloop == HR_GEMM_HOPPER || gemm->left.load != HR_GEMM_ELEMENTS ||
-           gemm->right.load != HR_GEMM_ELEMENTS;
+    return gemm->mainloop == HR_GEMM_HOPPER || gemm->mainloop == HR_GEMM_THIN ||
+           gemm->left.load != HR_GEMM_ELEMENTS || gemm->right.load != HR_GEMM_ELEMENTS;
 }
 
 const char *hr_cuda_gemm_size(hr_printer *p, const hr_stage *stage, const hr_cuda_gemm *gemm) {

@@ -10,6 +10,8 @@
 /* `sibling`: the same product by HR_GEMM_AMPERE. */
 hr_status hr_emit_gemm_cuda(hr_printer *printer, int number, const hr_cuda_gemm *gemm,
                             const hr_cuda_gemm *sibling);
+/* By HR_GEMM_THIN: stage_cuda_thin.c. */
+hr_status hr_emit_thin_cuda(hr_printer *printer, int number, const hr_cuda_gemm *gemm);
 /* The instruction that multiplies: its function stands in front of the stages. */
 hr_tensor_core hr_cuda_gemm_product(const hr_cuda_gemm *gemm);
 /* The kernel has a sibling, stage_N_unaligned, for arrays that do not begin at whole 16 bytes: of the same

@@ -62,8 +62,24 @@ static int grid_candidates(hr_knobs *out, int max) {
     return copy_of(choices, (int)(sizeof choices / sizeof *choices), out, max);
 }
 
+/* Few vectors: rows of the matrix in a block, parts of k. */
+static int thin_candidates(hr_knobs *out, int max) {
+    static const hr_knobs choices[] = {
+        {0},
+        {.tile_m = 32, .split_k = 1},
+        {.tile_m = 64, .split_k = 1},
+        {.tile_m = 128, .split_k = 1},
+        {.tile_m = 32, .split_k = 2},
+        {.tile_m = 64, .split_k = 2},
+        {.tile_m = 128, .split_k = 2},
+        {.tile_m = 128, .split_k = 4},
+    };
+    return copy_of(choices, (int)(sizeof choices / sizeof *choices), out, max);
+}
+
 int hr_cuda_candidates(const hr_plan *plan, const hr_stage *stage, hr_knobs *out, int max) {
-    if (stage->schedule->kind == HR_SCHEDULE_CUDA_PRODUCT) return hr_gemm_candidates(plan, out, max);
+    if (stage->schedule->kind == HR_SCHEDULE_CUDA_PRODUCT)
+        return stage->schedule->matrix_rows ? thin_candidates(out, max) : hr_gemm_candidates(plan, out, max);
     if (stage->schedule->kind != HR_SCHEDULE_CUDA_GRID)
         return copy_of(&(hr_knobs){0}, 1, out, max); /* attention has no tunables yet */
     return stage->shape == HR_SHAPE_MAP ? flat_candidates(out, max) : grid_candidates(out, max);

@@ -81,6 +81,9 @@ hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const 
         return HR_OK;
     }
     HR_TRY(sizes_of(plan, stage->contract, extents, &sizes));
+    bool thin;
+    HR_TRY(hr_gemm_thin_choose(plan, stage, extents, &sizes, out, &thin));
+    if (thin) return HR_OK;
     HR_TRY(hr_gemm_operands(plan, stage, extents, &sizes, most, out, &why));
     if (why) {
         snprintf(out->why, sizeof out->why, "not on the tensor cores: %s", why);

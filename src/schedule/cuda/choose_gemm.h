@@ -6,11 +6,13 @@
 #ifndef HR_SCHEDULE_CUDA_CHOOSE_GEMM_H
 #define HR_SCHEDULE_CUDA_CHOOSE_GEMM_H
 
+#include "plan/packed.h"
 #include "schedule/cuda/gemm_view.h"
 #include "schedule/schedule.h"
 
 typedef enum hr_gemm_mainloop {
     HR_GEMM_PLAIN,  /* no tensor cores: arithmetic of threads */
+    HR_GEMM_THIN,   /* cp.async, numbers unpacked in registers, mma.sync, for few vectors: sm_80 and later */
     HR_GEMM_AMPERE, /* cp.async, ldmatrix, mma.sync: sm_80 and later */
     HR_GEMM_HOPPER, /* tensor maps, wgmma, a warpgroup that loads: sm_90a */
 } hr_gemm_mainloop;
@@ -47,6 +49,23 @@ typedef struct hr_gemm_tile {
 static inline int hr_gemm_sums(const hr_gemm_tile *tile) {
     return tile->m * tile->n / (tile->roles == HR_GEMM_PING_PONG ? 128 : 256);
 }
+
+/* How HR_GEMM_THIN walks the matrix: a warp has 32 of its rows, and of k every `k_warps`th line of 128 bytes.
+ */
+typedef struct hr_gemm_thin {
+    hr_packed_product product;
+    int vectors;            /* 1 to HR_PACKED_VECTORS_MAX */
+    int64_t rows, k;        /* of the matrix */
+    int row_warps, k_warps; /* of a block, which has the rows of all row_warps */
+    int places;             /* of a warp's ring, a line of its rows each */
+    int part_lines;         /* of a part of k */
+    int part_groups;        /* that have scales of their own, 0 = there are no scales */
+    int scale_run;          /* scales that are read at once */
+    bool vectors_lie;       /* as they are multiplied, without gaps along k */
+    int order[8];           /* along k: the numbers of two products of a lane, as its registers have them */
+    int piece_apart;        /* along k, to those of the next two products */
+    int run;                /* of those eight, neighbours along k: 8, 4 or 1 */
+} hr_gemm_thin;
 
 /* Products of parts of both operands that count: those beyond are smaller than what f32 holds. */
 enum { HR_GEMM_PARTS_MAX = 3, HR_GEMM_PAIRS_MAX = 6 };
@@ -97,6 +116,7 @@ typedef struct hr_cuda_gemm {
     hr_gemm_view results[HR_GEMM_RESULTS_MAX];
     int result_steps[HR_GEMM_RESULTS_MAX]; /* into hr_stage.steps */
     hr_dtype result_dtype;
+    hr_gemm_thin thin;
     char why[320];
 } hr_cuda_gemm;
 
@@ -168,6 +188,20 @@ hr_gemm_box hr_cuda_gemm_box(const hr_cuda_gemm *gemm, int map);
 hr_status hr_gemm_operands(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                            const hr_gemm_sizes *sizes, hr_gemm_mainloop most, hr_cuda_gemm *out,
                            const char **why);
+
+/* ---- gemm_thin.c ---- */
+
+/* Takes the product by HR_GEMM_THIN, where it is one of a packed matrix and few vectors. */
+hr_status hr_gemm_thin_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                              const hr_gemm_sizes *sizes, hr_cuda_gemm *out, bool *taken);
+
+/* Floats from one row's scales in shared memory to the next one's: four at a time where a line has as many,
+ * and rows that are read at once in different banks. */
+static inline int hr_gemm_thin_pitch(const hr_gemm_thin *thin) {
+    if (!thin->part_groups) return 0;
+    const int fours = (thin->part_groups + 3) / 4;
+    return 4 * (fours + (fours % 2 == 0));
+}
 
 /* ---- gemm_epilogue.c ---- */
 

@@ -16,7 +16,8 @@
 enum { COLUMNS_LONG = 1 << 17, THIN = 8 };
 
 static hr_facts facts_of(const hr_device_limits *limits) {
-    const unsigned few = limits->compute >= 80 ? HR_FACT_AXES_SPLIT | HR_FACT_FEW_QUERIES : 0;
+    const unsigned few =
+        limits->compute >= 80 ? HR_FACT_AXES_SPLIT | HR_FACT_FEW_QUERIES | HR_FACT_PACKED_PRODUCTS : 0;
     return (hr_facts){.set = HR_FACT_BYTE_PRODUCTS | HR_FACT_FIRST_GUESS | few,
                       .thin_f32 = THIN,
                       .thin = THIN,
@@ -78,6 +79,7 @@ static void centre(hr_plan *plan, hr_stage *stage) {
 static hr_status explain_product(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
     hr_cuda_gemm gemm;
     HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, hr_gemm_mainloop_most(plan), &gemm));
+    stage->schedule->matrix_rows = gemm.mainloop == HR_GEMM_THIN ? gemm.tile.m : 0;
     stage->why = hr_arena_format(plan->arena, "%s; %s", stage->why, gemm.why);
     return HR_OK;
 }

@@ -1,0 +1,255 @@
+/* Few vectors times a matrix whose every number is read once. In: a stage. Out: how blocks walk the matrix.
+ *
+ * What it costs is to read the matrix. Bytes in flight decide: each warp has a ring of its own, of which all
+ * places but one are under way. The vectors stand in shared memory, whole along a block's k: more rows of a
+ * block read them less often, fewer rows make more blocks.
+ */
+#include "base/dtype.h"
+#include "ir/visit.h"
+#include "schedule/cuda/choose_gemm.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+enum { WARP = 32, ROWS = 32, LINE = 128, WARPS = 8, WARPS_MOST = 16, ROW_WARPS_MOST = 4 };
+enum { PLACES_MOST = 4, PLACES_LEAST = 2, PARTS_MOST = 16, PART_LINES_LEAST = 16, ALIGNMENT = 16 };
+
+/* Blocks for so many of the device's multiprocessors take all that memory gives. */
+static const double enough = 0.75;
+/* Bytes a clock and multiprocessor; clocks of another kernel. */
+static const double memory_rate = 13, l2_rate = 48, fold_clocks = 2500;
+
+/* ---- operands ---- */
+
+static bool is_index(const hr_expr *e, int index) {
+    return e->op == HR_OP_INDEX && e->index == index;
+}
+
+/* Scales of a row of the matrix that lie side by side, group after group: as many as 16 bytes hold. */
+static int scale_run(const hr_plan *plan, const int64_t *extents, const hr_contract *c,
+                     const hr_packed *matrix, int64_t groups) {
+    const hr_function *function = plan->normal;
+    if (matrix->scale_count != 1 || matrix->scale[0]->op != HR_OP_ELEMENT) return 1;
+    const hr_expr *scale = matrix->scale[0];
+    const hr_tensor *tensor = &function->tensors[scale->tensor];
+    const int size = (int)hr_dtype_size(tensor->dtype);
+    const bool floats = tensor->dtype == HR_F32 || tensor->dtype == HR_F16 || tensor->dtype == HR_BF16;
+    int64_t last;
+    if (!floats || !scale->arg_count || scale->arg_count != tensor->rank || groups * size % ALIGNMENT ||
+        hr_plan_layout(plan, scale->tensor) != HR_LAYOUT_DENSE ||
+        hr_extent_value(function, tensor->shape[tensor->rank - 1], extents, &last) != HR_OK || last != groups)
+        return 1;
+    int along = 0;
+    for (int i = 0; i < c->k_count; i++) {
+        if (!hr_expr_has_index(scale, c->k[i])) continue;
+        along++;
+        if (!is_index(scale->args[tensor->rank - 1], c->k[i])) return 1;
+    }
+    for (int a = 0; a < scale->arg_count; a++)
+        if (scale->args[a]->op != HR_OP_INDEX) return 1;
+    return along == 1 ? ALIGNMENT / size : 1;
+}
+
+static hr_status vectors_lie(const hr_plan *plan, const int64_t *extents, const hr_contract *c,
+                             const hr_packed_product *product, bool *lie) {
+    const hr_expr *value = product->is_left ? c->right : c->left;
+    const hr_gemm_indices k = {c->k_count, c->k}, batch = {c->batch_count, c->batch},
+                          mn = product->is_left ? (hr_gemm_indices){c->n_count, c->n}
+                                                : (hr_gemm_indices){c->m_count, c->m};
+    hr_gemm_view view = {0};
+    *lie = false;
+    if (value->op != HR_OP_ELEMENT || plan->normal->tensors[value->tensor].dtype != product->dtype)
+        return HR_OK;
+    for (int a = 0; a < value->arg_count; a++)
+        if (value->args[a]->op != HR_OP_INDEX) return HR_OK;
+    HR_TRY(hr_gemm_view_make(plan, extents, value->tensor, value->args, k, mn, batch, &view));
+    *lie = view.rank > 0;
+    return HR_OK;
+}
+
+/* ---- registers ---- */
+
+/* Which number of a unit, byte by byte and low bits first, is in place `slot` of its registers: see
+ * thin_halves_bf16() and its kin. */
+static int number_of(const hr_packed *matrix, hr_dtype dtype, int slot) {
+    const int word = slot / matrix->word_numbers, at = slot % matrix->word_numbers, pair = at / 2;
+    if (matrix->word_numbers == 8) return (word * 4 + pair % 2 + at % 2 * 2) * 2 + pair / 2;
+    if (matrix->word_numbers == 4 && dtype == HR_F16) return word * 4 + pair + at % 2 * 2;
+    return slot;
+}
+
+/* A run of `count` of the eight, which begins at slots of its own. */
+static bool has_runs(const hr_gemm_thin *thin, int count) {
+    for (int i = 0; i < 8; i += count) {
+        int first = thin->order[i], last = thin->order[i];
+        for (int j = i; j < i + count; j++) {
+            if (thin->order[j] < first) first = thin->order[j];
+            if (thin->order[j] > last) last = thin->order[j];
+        }
+        if (first % count || last - first != count - 1) return false;
+    }
+    return thin->product.matrix.apart % count == 0 && thin->piece_apart % count == 0;
+}
+
+/* False where pieces of eight are not all alike. */
+static bool order_make(hr_gemm_thin *thin) {
+    const hr_packed *matrix = &thin->product.matrix;
+    const int numbers = hr_packed_numbers(matrix);
+    for (int slot = 0; slot < numbers; slot++) {
+        const int here = matrix->place[number_of(matrix, thin->product.dtype, slot)];
+        if (slot < 8) thin->order[slot] = here;
+        if (slot == 8) thin->piece_apart = here - thin->order[0];
+        if (here != thin->order[slot % 8] + slot / 8 * thin->piece_apart) return false;
+    }
+    thin->run = has_runs(thin, 8) ? 8 : has_runs(thin, 4) ? 4 : 1;
+    return true;
+}
+
+/* ---- blocks ---- */
+
+static int64_t row_blocks(const hr_gemm_sizes *s, const hr_gemm_thin *thin) {
+    return hr_saturate_product(s->batch, hr_divide_up(thin->rows, (int64_t)ROWS * thin->row_warps));
+}
+
+static int64_t all_lines(const hr_gemm_thin *thin) {
+    return hr_divide_up(thin->product.matrix.row_bytes, LINE);
+}
+
+/* Groups that a part touches. */
+static int64_t groups_of(const hr_gemm_thin *thin) {
+    const hr_packed *matrix = &thin->product.matrix;
+    const int64_t numbers = (int64_t)thin->part_lines * hr_packed_line(matrix);
+    if (!matrix->scale_count) return 0;
+    return hr_divide_up(numbers, matrix->group) + (numbers % matrix->group != 0);
+}
+
+static int64_t shared_bytes(const hr_gemm_thin *thin) {
+    const hr_packed *matrix = &thin->product.matrix;
+    const int64_t rows = (int64_t)ROWS * thin->row_warps;
+    const int64_t ring = (int64_t)thin->row_warps * thin->k_warps * thin->places * ROWS * LINE;
+    const int64_t vectors = (int64_t)thin->part_lines * hr_packed_line(matrix) * thin->vectors * 2;
+    return ring + vectors + rows * hr_gemm_thin_pitch(thin) * (int64_t)sizeof(float) +
+           rows * (int64_t)sizeof(int);
+}
+
+/* As deep a ring as there is room for; false where there is none for the shallowest. */
+static bool fits(const hr_plan *plan, hr_gemm_thin *thin, int warps) {
+    thin->k_warps = warps / thin->row_warps;
+    const int64_t lines = hr_divide_up(thin->part_lines, thin->k_warps);
+    thin->places = lines + 1 < PLACES_MOST ? (int)lines + 1 : PLACES_MOST;
+    while (thin->places > PLACES_LEAST && shared_bytes(thin) > plan->limits.shared_bytes)
+        thin->places--;
+    return shared_bytes(thin) <= plan->limits.shared_bytes;
+}
+
+/* Whole parts of k of which there are at least `splits`, none of them empty. */
+static bool part(const hr_plan *plan, hr_gemm_thin *thin, int splits) {
+    thin->part_lines = (int)hr_divide_up(all_lines(thin), splits);
+    thin->part_groups = (int)groups_of(thin);
+    return (thin->row_warps == ROW_WARPS_MOST && fits(plan, thin, WARPS_MOST)) || fits(plan, thin, WARPS);
+}
+
+/* Clocks. Memory gives its bytes to blocks that are enough; a multiprocessor takes what its blocks read of
+ * the L2; vectors are waited for; a second kernel adds up parts. */
+static double cost(const hr_plan *plan, const hr_gemm_sizes *s, const hr_gemm_thin *thin, int splits) {
+    const hr_packed *matrix = &thin->product.matrix;
+    const double processors = hr_limits_threads(&plan->limits);
+    const double blocks = (double)row_blocks(s, thin) * splits;
+    const double matrix_bytes = (double)ROWS * thin->row_warps * thin->part_lines * LINE;
+    const double vector_bytes = (double)thin->part_lines * hr_packed_line(matrix) * thin->vectors * 2;
+    const double at_once = shared_bytes(thin) * 2 <= plan->limits.shared_bytes ? 2 : 1;
+    const double waves = ceil(blocks / (processors * at_once));
+    const double share = fmin(1, blocks / (enough * processors));
+    const double memory = (double)s->batch * (double)thin->rows * (double)matrix->row_bytes /
+                          (memory_rate * processors * share);
+    const double l2 = waves * at_once * (matrix_bytes + vector_bytes) / l2_rate;
+    return fmax(memory, l2) + waves * vector_bytes / l2_rate / 2 + (splits > 1 ? fold_clocks : 0);
+}
+
+/* By the tuner, if it asks for any. */
+static bool is_asked_for(const hr_knobs *knobs, const hr_gemm_thin *thin, int splits) {
+    return !knobs || ((!knobs->tile_m || knobs->tile_m == ROWS * thin->row_warps) &&
+                      (!knobs->split_k || knobs->split_k == splits));
+}
+
+/* The best of blocks of 32, 64 and 128 rows and of parts of k. False where none fits. */
+static bool blocks_make(const hr_plan *plan, const hr_knobs *knobs, const hr_gemm_sizes *s,
+                        hr_gemm_thin *thin, int *splits) {
+    const int64_t most = all_lines(thin) / PART_LINES_LEAST;
+    double least = INFINITY;
+    hr_gemm_thin best = *thin;
+    for (int count = 1; count <= PARTS_MOST && (count == 1 || count <= most); count++)
+        for (thin->row_warps = ROW_WARPS_MOST; thin->row_warps > 0; thin->row_warps /= 2) {
+            if (!is_asked_for(knobs, thin, count) || !part(plan, thin, count)) continue;
+            const double mine = cost(plan, s, thin, count);
+            if (mine >= least) continue;
+            least = mine;
+            best = *thin;
+        }
+    *thin = best;
+    *splits = least < INFINITY ? (int)hr_divide_up(all_lines(thin), thin->part_lines) : 0;
+    return least < INFINITY;
+}
+
+static void explain(const hr_gemm_sizes *s, hr_cuda_gemm *gemm) {
+    const hr_gemm_thin *thin = &gemm->thin;
+    const hr_packed *matrix = &thin->product.matrix;
+    char scales[96] = "", splits[64] = "";
+    if (matrix->scale_count)
+        snprintf(scales, sizeof scales, ", sums of %" PRId64 " along k times their scale in f32",
+                 matrix->group);
+    if (gemm->tile.splits > 1)
+        snprintf(splits, sizeof splits, ", k in %d parts that a second kernel adds up in order",
+                 gemm->tile.splits);
+    snprintf(
+        gemm->why, sizeof gemm->why,
+        "on the tensor cores by mma.sync, the matrix streams past %" PRId64
+        " vectors: numbers of %d bits become %s in registers%s; blocks of %d rows, %d warps along k, rings "
+        "of %d lines%s",
+        thin->product.is_left ? s->n : s->m, 32 / matrix->word_numbers, hr_dtype_name(gemm->dtype), scales,
+        ROWS * thin->row_warps, thin->k_warps, thin->places, splits);
+}
+
+hr_status hr_gemm_thin_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                              const hr_gemm_sizes *sizes, hr_cuda_gemm *out, bool *taken) {
+    const hr_contract *c = stage->contract;
+    hr_gemm_thin thin = {0};
+    int splits;
+    *taken = false;
+    if (!hr_plan_knows(plan, HR_FACT_PACKED_PRODUCTS) || sizes->batch < 1 ||
+        !hr_packed_product_find(plan->normal, extents, c, &thin.product))
+        return HR_OK;
+    const hr_packed *matrix = &thin.product.matrix;
+    if (hr_plan_layout(plan, matrix->element->tensor) != HR_LAYOUT_DENSE) return HR_OK;
+    thin.vectors = (int)(thin.product.is_left ? sizes->n : sizes->m);
+    thin.rows = thin.product.is_left ? sizes->m : sizes->n;
+    thin.k = sizes->k;
+    thin.scale_run = scale_run(plan, extents, c, matrix, sizes->k / matrix->group);
+    HR_TRY(vectors_lie(plan, extents, c, &thin.product, &thin.vectors_lie));
+    if (!order_make(&thin) || (!blocks_make(plan, hr_stage_knobs(stage), sizes, &thin, &splits) &&
+                               !blocks_make(plan, NULL, sizes, &thin, &splits)))
+        return HR_OK;
+    *out = (hr_cuda_gemm){.mainloop = HR_GEMM_THIN,
+                          .dtype = thin.product.dtype,
+                          .pair_count = 1,
+                          .thin = thin,
+                          .tile = {.m = ROWS * thin.row_warps,
+                                   .n = 16,
+                                   .stages = thin.places,
+                                   .cluster = 1,
+                                   .raster = 1,
+                                   .splits = splits},
+                          .threads = WARP * thin.row_warps * thin.k_warps,
+                          .shared_bytes = shared_bytes(&thin),
+                          .blocks = hr_saturate_product(row_blocks(sizes, &thin), splits)};
+    out->left.dtype = out->right.dtype = out->dtype;
+    if (splits > 1) {
+        const int64_t sums = hr_saturate_product(sizes->batch, thin.rows * thin.vectors);
+        out->work_bytes = hr_saturate_product(sums, (int64_t)splits * (int64_t)sizeof(float));
+        out->fold_blocks = hr_divide_up(sums, HR_GEMM_FOLD_THREADS);
+    }
+    explain(sizes, out);
+    *taken = out->blocks <= INT32_MAX;
+    return HR_OK;
+}
