@@ -297,6 +297,29 @@ static void test_products_compile(void **state) {
                                        sizeof product_cases / sizeof *product_cases});
 }
 
+/* Packed matrices times few vectors. Extents: rows, groups of 64 along k, vectors. */
+static const char *const thin[] = {
+    "kernel halves(w: bf16[N, G, 64], x: bf16[M, G, 64], b: bf16[N]) -> (y: bf16[M, N]) {\n"
+    "    y[m, n] = sum[g, i](x[m, g, i] * w[n, g, i]) + b[n] }",
+    "kernel bytes(q: i8[N, G, 64], s: bf16[N, G], x: bf16[M, G, 64]) -> (y: bf16[M, N]) {\n"
+    "    y[m, n] = sum[g, i](x[m, g, i] * (q[n, g, i] * s[n, g])) }",
+    "kernel bits(q: u8[N, G, 32], s: f16[N, G], x: f16[M, G, 64]) -> (y: f16[M, N]) {\n"
+    "    y[m, n] = silu(sum[g, i](x[m, g, i] * s[n, g] *\n"
+    "        (where(i % 2 == 0, q[n, g, i // 2] & 15, q[n, g, i // 2] >> 4) - 8))) }",
+};
+
+static const struct compile_case thin_cases[] = {
+    {{4096, 64, 16}, 90, false}, {{14336, 64, 1}, 90, false}, {{1000, 60, 5}, 80, false}};
+
+static void test_thin_compile(void **state) {
+    (void)state;
+    const size_t count = sizeof thin_cases / sizeof *thin_cases;
+    for (size_t t = 0; t < sizeof thin / sizeof *thin; t++)
+        for (size_t c = 0; c < count; c++)
+            if (sample_takes(t * count + c, count))
+                compile_texts_all(&(compile_texts){&thin[t], &thin_cases[c], 1, 1});
+}
+
 /* One query of each head: all keys, as many as a sequence has, in pages. Extents: batch, elements, keys. */
 static const char *const decodes[] = {
     "kernel all(q: bf16[B, 64, D], k: bf16[B, J, 8, D], v: bf16[B, J, 8, D]) -> (o: bf16[B, 64, D]) {\n"
@@ -350,7 +373,8 @@ static void test_spills_are_seen(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_spills_are_seen), cmocka_unit_test(test_library_compiles),
-        cmocka_unit_test(test_products_compile), cmocka_unit_test(test_decodes_compile)};
+        cmocka_unit_test(test_products_compile), cmocka_unit_test(test_thin_compile),
+        cmocka_unit_test(test_decodes_compile)};
     hr_cuda_compiler_create(&compiler);
     if (hr_cuda_compiler_find(&compiler, 0) != HR_OK) {
         print_message("skipped: %s\n", hr_last_error());
