@@ -5,10 +5,12 @@
  * nothing: they are addresses. docs/language.md has the rules in words.
  */
 #include "ir/count.h"
+
 #include "base/dtype.h"
 #include "base/memory.h"
 #include "base/status.h"
 #include "ir/extent.h"
+#include "ir/graph.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -133,10 +135,10 @@ static void count_power(counter *c, const hr_expr *power, double times) {
         add(c, 1, HR_SPECIAL_EXP, times);
 }
 
-/* The product under a sum whose factors both run over the bound indices and each over one that the other
- * lacks; NULL where there is none. */
+/* The product under a sum, be it of a part of the range, whose factors both run over the bound indices and
+ * each over one that the other lacks; NULL where there is none. */
 static const hr_expr *contraction_of(const counter *c, const hr_expr *sum) {
-    const hr_expr *product = sum->args[0];
+    const hr_expr *product = hr_expr_within(sum->args[0]);
     if (sum->op != HR_OP_REDUCE_SUM || product->op != HR_OP_MUL) return NULL;
     index_set a = c->free_sets[product->args[0]->id], b = c->free_sets[product->args[1]->id];
     index_set bound = set_of(c, sum->bound, sum->bound_count);

@@ -114,6 +114,11 @@ static inline bool hr_expr_is_zero(const hr_expr *expr) {
     return expr->op == HR_OP_NUMBER && expr->number == 0 && expr->whole == 0;
 }
 
+/* Of where(condition, value, 0), which counts under a condition, the value; else the expression itself. */
+static inline const hr_expr *hr_expr_within(const hr_expr *expr) {
+    return expr->op == HR_OP_WHERE && hr_expr_is_zero(expr->args[2]) ? expr->args[1] : expr;
+}
+
 static inline bool hr_element_is_guarded(const hr_function *function, const hr_expr *element) {
     return element->arg_count > function->tensors[element->tensor].rank;
 }

@@ -65,6 +65,27 @@ static bool split_indices(hr_graph *graph, const hr_statement *s, const bool *le
     return out->m_count && out->n_count && out->k_count;
 }
 
+static hr_expr *guarded(hr_graph *graph, hr_expr *condition, hr_expr *side) {
+    return hr_graph_where(graph, condition, side, hr_graph_number(graph, side->type, 0));
+}
+
+/* where(c, a * b, 0) is where(c, a, 0) * where(c, b, 0), whatever is where c does not hold. False where c has
+ * an index that one of them lacks. */
+static bool guard_sides(hr_graph *graph, hr_expr *condition, const bool *left, const bool *right,
+                        hr_contract *out) {
+    bool *own = hr_memory_zeros((size_t)graph->function->index_count + 1, 1);
+    bool both = own != NULL;
+    if (!own) graph->full = true;
+    if (own) hr_expr_mark_indices(condition, own);
+    for (int i = 0; i < graph->function->index_count && both; i++)
+        both = !own[i] || (left[i] && right[i]);
+    free(own);
+    if (!both) return false;
+    out->left = guarded(graph, condition, out->left);
+    out->right = guarded(graph, condition, out->right);
+    return true;
+}
+
 /* Two bytes: f64 holds a sum of 2^37 such products exactly. */
 static bool are_bytes(const hr_graph *graph, const factor_list *list) {
     for (int i = 0; i < list->count; i++) {
@@ -76,9 +97,15 @@ static bool are_bytes(const hr_graph *graph, const factor_list *list) {
     return list->count == 2;
 }
 
-static bool multiplies(const hr_expr *value, bool bytes) {
-    hr_dtype type = value->args[0]->type;
-    if (value->args[0]->op != HR_OP_MUL) return false;
+/* Of where(condition, product, 0), which a range with bounds is, the condition; NULL = all products count. */
+static hr_expr *condition_of(const hr_expr *value) {
+    hr_expr *body = value->args[0];
+    return body->op == HR_OP_WHERE && hr_expr_is_zero(body->args[2]) ? body->args[0] : NULL;
+}
+
+static bool multiplies(const hr_expr *value, hr_expr *body, bool bytes) {
+    hr_dtype type = body->type;
+    if (body->op != HR_OP_MUL) return false;
     return ((type == HR_F32 || type == HR_F64) && value->type == type) ||
            (bytes && type == HR_I32 && value->type == HR_I64);
 }
@@ -88,9 +115,10 @@ bool hr_contract_match(hr_graph *graph, const hr_statement *statement, bool byte
     *out = (hr_contract){.product = statement->tensor};
     if (value->op != HR_OP_REDUCE_SUM || statement->store != HR_STORE_WHOLE || statement->domain_count < 2)
         return false;
-    hr_expr *body = value->args[0];
+    hr_expr *condition = condition_of(value);
+    hr_expr *body = condition ? value->args[0]->args[1] : value->args[0];
     factor_list list = {0};
-    if (!multiplies(value, bytes) || !collect_factors(&list, body, body->type)) return false;
+    if (!multiplies(value, body, bytes) || !collect_factors(&list, body, body->type)) return false;
     if (body->type == HR_I32 && !are_bytes(graph, &list)) return false;
     for (int i = 0; i < list.count && body->type == HR_I32; i++)
         list.factor[i] = hr_graph_convert(graph, HR_F64, list.factor[i]);
@@ -106,7 +134,8 @@ bool hr_contract_match(hr_graph *graph, const hr_statement *statement, bool byte
     if (match) {
         hr_expr_mark_indices(out->left, left);
         hr_expr_mark_indices(out->right, right);
-        match = split_indices(graph, statement, left, right, out);
+        match = split_indices(graph, statement, left, right, out) &&
+                (!condition || guard_sides(graph, condition, left, right, out));
     }
     free(left);
     return match;
@@ -179,6 +208,7 @@ static bool is_thin(const hr_function *function, const hr_facts *facts, const in
 }
 
 static bool is_half(const hr_function *function, const hr_expr *operand) {
+    operand = hr_expr_within(operand);
     return operand->op == HR_OP_ELEMENT && hr_dtype_size(function->tensors[operand->tensor].dtype) == 2;
 }
 

@@ -148,8 +148,8 @@ static hr_visit is_other_index(const hr_expr *node, const void *context) {
 }
 
 /* The same for all rows of a batch, whatever it is: `length[b]`. */
-static bool is_of_batch(const hr_plan *plan, const hr_contract *c, const hr_expr *node) {
-    return hr_plan_knows(plan, HR_FACT_FEW_QUERIES) && !hr_expr_find(node, is_other_index, c);
+static bool is_of_batch(const hr_contract *c, const hr_expr *node) {
+    return !hr_expr_find(node, is_other_index, c);
 }
 
 /* Which keys a comparison leaves: those below or from a place on. */
@@ -185,8 +185,7 @@ static bool take_bounds(const hr_plan *plan, const hr_contract *scores, const hr
     const key_bound bound = bound_of(plan->graph, scores, condition);
     hr_expr **place = bound.below ? &out->bound : &out->begin;
     if (!bound.place || *place) return false;
-    if (!is_of_batch(plan, scores, bound.place) &&
-        !(hr_expr_is_affine(bound.place) && grows(scores, bound.place)))
+    if (!is_of_batch(scores, bound.place) && !(hr_expr_is_affine(bound.place) && grows(scores, bound.place)))
         return false;
     *place = bound.place;
     *(bound.below ? &out->bound_more : &out->begin_more) = bound.more;

@@ -80,6 +80,11 @@ static bool is_one_over_total(softmax_search *s, const hr_expr *node) {
            is_total(s, node->args[1]);
 }
 
+/* where(mask, weight, 0), whose mask is that of scores. */
+static bool is_under_mask(const softmax_search *s, const hr_expr *node) {
+    return hr_expr_within(node) != node && node->args[0] == s->out->mask;
+}
+
 static bool is_weight(softmax_search *s, const hr_expr *node) {
     node = made_from(s, node);
     if (node->op == HR_OP_DIV) return is_exponential(s, node->args[0]) && is_total(s, node->args[1]);
@@ -101,7 +106,10 @@ static bool peak_take(softmax_search *s, const hr_step *step) {
     if (out->count == HR_SOFTMAX_SUMS_MAX || (out->count && score != out->score)) return false;
     out->score = score;
     out->sums[out->count++] = (hr_softmax_sums){.peak = statement_of(s, step)->tensor, .total = -1};
-    return !hr_expr_find(score, reads_inner, s);
+    const bool masked = score->op == HR_OP_WHERE && is_minus_infinity(score->args[2]);
+    out->mask = masked ? score->args[0] : NULL;
+    out->open = masked ? made_from(s, score->args[1]) : score;
+    return !hr_expr_find(out->open, reads_inner, s) && !(masked && hr_expr_find(out->mask, reads_inner, s));
 }
 
 /* A maximum of scores, the sum of their exponentials, and nothing else. */
@@ -131,6 +139,7 @@ static bool keeps_elements(const softmax_search *s) {
 
 bool hr_softmax_find(const hr_plan *plan, const hr_region *region, hr_softmax *out, const char **why) {
     softmax_search s = {plan, region, out};
+    const hr_contract *values = plan->stages[region->last].contract;
     *out = (hr_softmax){0};
     *why = "scores or weights are results or are read again";
     if (keeps_elements(&s)) return false;
@@ -138,11 +147,14 @@ bool hr_softmax_find(const hr_plan *plan, const hr_region *region, hr_softmax *o
     for (int k = region->first; k < region->last; k++)
         for (int i = 0; i < plan->stages[k].step_count; i++)
             if (!reductions_take(&s, &plan->stages[k].steps[i])) return false;
-    if (!is_weight(&s, plan->stages[region->last].contract->left)) return false;
-    const bool masked = out->score->op == HR_OP_WHERE && is_minus_infinity(out->score->args[2]);
-    out->mask = masked ? out->score->args[0] : NULL;
-    out->open = masked ? out->score->args[1] : out->score;
-    out->bounded = masked && plan->stages[region->first].mask_whole;
+    if (!out->score) return false;
+    out->bounded = out->mask && plan->stages[region->first].mask_whole;
+    const hr_expr *left = made_from(&s, values->left);
+    out->summed_under_mask = is_under_mask(&s, left);
+    if (!is_weight(&s, out->summed_under_mask ? left->args[1] : left)) return false;
+    out->value = is_under_mask(&s, values->right) ? values->right->args[1] : values->right;
+    *why = "a sum over few keys is 0 where there is none, and a mask says more than where they begin and end";
+    if (out->summed_under_mask && !out->bounded) return false;
     *why = NULL;
     return true;
 }

@@ -19,13 +19,16 @@ enum { HR_SOFTMAX_SUMS_MAX = 4 };
 
 /* weight = exp(score - peak) / total */
 typedef struct hr_softmax {
-    const hr_expr *score; /* over the region's batches, rows and keys; of elements that the region makes it
-                             has the first product alone */
+    const hr_expr *score; /* over the region's batches, rows and keys */
     const hr_expr *mask;  /* score = where(mask, open, -inf); NULL = it has none, and open is the score */
-    const hr_expr *open;
-    int count; /* of `sums` */
+    const hr_expr *open;  /* of elements that the region makes it has the first product alone */
+    int count;            /* of `sums` */
     hr_softmax_sums sums[HR_SOFTMAX_SUMS_MAX];
     bool bounded; /* the mask holds just for the keys between the first stage's mask bounds */
+    /* The second product: weights times these. It sums over keys that the mask leaves, and is 0 where that is
+     * none, or over all keys. */
+    const hr_expr *value;
+    bool summed_under_mask;
 } hr_softmax;
 
 /* Whether the region is one; if not, *why says what it has instead. */

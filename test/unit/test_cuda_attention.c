@@ -59,6 +59,14 @@ static const char weighed[] = "kernel k(q: bf16[B, I, D], k: bf16[B, J, D], v: b
 static const char linear[] =
     HEAD "    s[b, i, j] = where(j <= i, " DOT ", 0)\n    o[b, i, e] = sum[j](s[b, i, j] * v[b, j, e]) }";
 
+/* As many keys as data say: of the first batches none, one, and so on. */
+static const char bounded[] =
+    "kernel k(q: bf16[B, I, D], k: bf16[B, J, D], v: bf16[B, J, E], n: i32[B]) -> "
+    "(o: bf16[B, I, E]) {\n"
+    "    s[b, i, j] = " DOT " * rsqrt(D)\n"
+    "    o[b, i, e] = sum[j from n[b] % 9 to n[b] % (J + 9)](\n"
+    "        softmax[j from n[b] % 9 to n[b] % (J + 9)](s[b, i, j]) * v[b, j, e]) }";
+
 static const struct attention_case {
     const char *text;
     int64_t b, i, j, d, e;
@@ -83,6 +91,7 @@ static const struct attention_case {
     {causal, 2, 200, 200, 64, 64, 0, true, false},    {dense, 2, 70, 200, 64, 64, 0, true, false},
     {causal, 2, 200, 200, 64, 64, 3, false, false},   {dense, 1, 70, 150, 40, 24, 1, true, false},
     {causal, 1, 70, 70, 36, 64, 0, false, false},     {dense, 1, 20, 20, 264, 64, 0, false, true},
+    {bounded, 7, 70, 300, 64, 64, 0, false, false},   {bounded, 5, 40, 90, 128, 40, 0, true, false},
     {weighed, 1, 70, 70, 64, 64, 0, false, true},     {linear, 1, 70, 70, 64, 64, 0, false, true},
 };
 

@@ -30,6 +30,17 @@ static const char window[] =
     "kernel k(" ARGUMENTS ", length: i32[B]) -> (o: bf16[B, H, E]) {\n"
     "    s[b, h, j] = where(j < length[b] % (J + 1) and j >= length[b] % (J + 1) - 40, " SCORE
     ", -inf)\n" VALUE;
+/* The same, as ranges: a sequence without keys gives 0. */
+static const char bounded[] = "kernel k(" ARGUMENTS ", length: i32[B]) -> (o: bf16[B, H, E]) {\n"
+                              "    s[b, h, j] = " SCORE "\n"
+                              "    o[b, h, e] = sum[j < length[b] % (J + 1)](softmax[j < length[b] % (J + "
+                              "1)](s[b, h, j]) * v[b, j, h // (H // G), e]) }";
+static const char between[] =
+    "kernel k(" ARGUMENTS ", begin: i32[B], end: i32[B]) -> (o: bf16[B, H, E], l: f32[B, H]) {\n"
+    "    s[b, h, j] = " SCORE "\n"
+    "    l[b, h] = logsumexp[j from begin[b] % J to end[b] % (J + 9)](s[b, h, j])\n"
+    "    o[b, h, e] = sum[j from begin[b] % J to end[b] % (J + 9)](\n"
+    "        softmax[j from begin[b] % J to end[b] % (J + 9)](s[b, h, j]) * v[b, j, h // (H // G), e]) }";
 static const char logsum[] = "kernel k(" ARGUMENTS ") -> (o: f32[B, H, E], l: f32[B, H]) {\n"
                              "    s[b, h, j] = where(j % 3 != 1, 2 * tanh(" SCORE "), -inf)\n"
                              "    l[b, h] = logsumexp[j](s[b, h, j])\n" VALUE;
@@ -46,6 +57,14 @@ static const char paged[] =
     "        sum[d](q[b, h, d] * k[page[b, j // 16], j % 16, h // (H // G), d]) * rsqrt(D), -inf)\n"
     "    o[b, h, e] = sum[j < L * 16](softmax[j](s[b, h, j]) * v[page[b, j // 16], j % 16, h // (H // G), "
     "e]) }";
+static const char paged_bounded[] =
+    "kernel k(q: bf16[B, H, D], k: bf16[X, 16, G, D], v: bf16[X, 16, G, E], page: i32[B, L], length: "
+    "i32[B])\n"
+    "    -> (o: bf16[B, H, E]) {\n"
+    "    s[b, h, j < L * 16] = sum[d](q[b, h, d] * k[page[b, j // 16], j % 16, h // (H // G), d]) * "
+    "rsqrt(D)\n"
+    "    o[b, h, e] = sum[j < length[b] % (L * 16 + 1)](softmax[j < length[b] % (L * 16 + 1)](s[b, h, j])\n"
+    "        * v[page[b, j // 16], j % 16, h // (H // G), e]) }";
 /* Each query sees the keys up to its own, which are the last. */
 static const char several[] =
     "kernel k(q: bf16[B, I, H, D], k: bf16[B, J, G, D], v: bf16[B, J, G, E]) -> (o: bf16[B, I, H, E]) {\n"
@@ -59,19 +78,22 @@ static const struct decode_case {
     int offset, compute;
     bool nonfinite;
 } cases[] = {
-    {grouped, 2, 8, 1, 1, 64, 64, 0, 90, false},      {grouped, 1, 16, 2, 2, 128, 128, 0, 90, false},
-    {grouped, 2, 4, 2, 63, 64, 128, 0, 80, false},    {grouped, 1, 32, 2, 64, 128, 64, 0, 90, false},
-    {grouped, 1, 40, 2, 65, 80, 96, 0, 90, false},    {grouped, 1, 8, 1, 127, 40, 24, 0, 80, false},
-    {grouped, 3, 2, 2, 128, 64, 64, 0, 90, false},    {grouped, 1, 8, 2, 129, 36, 70, 0, 90, false},
-    {grouped, 1, 8, 1, 1000, 256, 256, 0, 90, false}, {grouped, 1, 8, 2, 4097, 64, 64, 0, 90, false},
-    {grouped, 2, 4, 1, 300, 64, 64, 3, 90, false},    {grouped, 1, 12, 4, 500, 112, 33, 1, 80, true},
-    {ragged, 5, 8, 2, 200, 64, 64, 0, 90, false},     {ragged, 9, 4, 1, 1000, 128, 64, 0, 90, true},
-    {ragged, 3, 4, 1, 130, 64, 64, 2, 80, false},     {window, 5, 4, 2, 300, 64, 64, 0, 90, false},
-    {window, 3, 8, 1, 1000, 64, 64, 0, 80, true},     {logsum, 2, 8, 2, 700, 64, 64, 0, 90, false},
-    {logsum, 1, 3, 3, 1, 17, 9, 0, 90, true},         {alone, 2, 3, 3, 400, 64, 64, 0, 90, false},
-    {alone, 1, 5, 5, 77, 128, 96, 0, 80, true},       {paged, 3, 8, 2, 13, 64, 64, 0, 90, false},
-    {paged, 5, 4, 1, 60, 128, 128, 0, 90, false},     {paged, 2, 4, 2, 20, 40, 72, 1, 80, false},
-    {several, 2, 8, 2, 200, 64, 64, 0, 90, false},    {several, 1, 4, 4, 33, 64, 64, 0, 80, true},
+    {grouped, 2, 8, 1, 1, 64, 64, 0, 90, false},       {grouped, 1, 16, 2, 2, 128, 128, 0, 90, false},
+    {grouped, 2, 4, 2, 63, 64, 128, 0, 80, false},     {grouped, 1, 32, 2, 64, 128, 64, 0, 90, false},
+    {grouped, 1, 40, 2, 65, 80, 96, 0, 90, false},     {grouped, 1, 8, 1, 127, 40, 24, 0, 80, false},
+    {grouped, 3, 2, 2, 128, 64, 64, 0, 90, false},     {grouped, 1, 8, 2, 129, 36, 70, 0, 90, false},
+    {grouped, 1, 8, 1, 1000, 256, 256, 0, 90, false},  {grouped, 1, 8, 2, 4097, 64, 64, 0, 90, false},
+    {grouped, 2, 4, 1, 300, 64, 64, 3, 90, false},     {grouped, 1, 12, 4, 500, 112, 33, 1, 80, true},
+    {ragged, 5, 8, 2, 200, 64, 64, 0, 90, false},      {ragged, 9, 4, 1, 1000, 128, 64, 0, 90, true},
+    {ragged, 3, 4, 1, 130, 64, 64, 2, 80, false},      {window, 5, 4, 2, 300, 64, 64, 0, 90, false},
+    {window, 3, 8, 1, 1000, 64, 64, 0, 80, true},      {logsum, 2, 8, 2, 700, 64, 64, 0, 90, false},
+    {logsum, 1, 3, 3, 1, 17, 9, 0, 90, true},          {alone, 2, 3, 3, 400, 64, 64, 0, 90, false},
+    {alone, 1, 5, 5, 77, 128, 96, 0, 80, true},        {paged, 3, 8, 2, 13, 64, 64, 0, 90, false},
+    {paged, 5, 4, 1, 60, 128, 128, 0, 90, false},      {paged, 2, 4, 2, 20, 40, 72, 1, 80, false},
+    {bounded, 5, 8, 2, 200, 64, 64, 0, 90, false},     {bounded, 9, 4, 1, 1000, 128, 64, 3, 80, true},
+    {between, 7, 4, 2, 300, 64, 64, 0, 90, false},     {between, 5, 8, 1, 70, 80, 33, 0, 80, true},
+    {paged_bounded, 3, 8, 2, 13, 64, 64, 0, 90, true}, {several, 2, 8, 2, 200, 64, 64, 0, 90, false},
+    {several, 1, 4, 4, 33, 64, 64, 0, 80, true},
 };
 
 static void extents_set(const hr_function *function, const struct decode_case *one, int64_t *extents) {
@@ -144,7 +166,8 @@ static void test_past_the_length(void **state) {
     (void)state;
     static const struct decode_case size = {.b = 5, .h = 8, .g = 2, .j = 300, .d = 64, .e = 64};
     if (compare(ragged, unmasked_values, &size, "v") != HR_OK ||
-        compare(ragged, unmasked_values, &size, "k") != HR_OK)
+        compare(ragged, unmasked_values, &size, "k") != HR_OK ||
+        compare(bounded, bounded, &size, "v") != HR_OK)
         fail_msg("%s", hr_last_error());
     assert_int_equal(compare(ragged, less, &size, NULL), HR_WRONG_RESULT);
 }

@@ -8,10 +8,12 @@
 #include "emit/c/attend_c.h"
 
 #include "base/dtype.h"
+#include "emit/c/contract_operand.h"
 #include "emit/c/emit_c_contract.h"
 #include "emit/c/function_c.h"
 #include "emit/c/stage_area.h"
 #include "emit/c/stage_c.h"
+#include "ir/visit.h"
 #include "schedule/cpu/contract_choice.h"
 
 #include "emit/templates/cpu/contract_attend_blocks.h"
@@ -158,9 +160,17 @@ static void print_query(hr_printer *p, const hr_contract *c, const char *row, co
                  size, row, size, other);
 }
 
+static hr_visit is_batch_index(const hr_expr *node, const void *context) {
+    const hr_contract *c = context;
+    return hr_visit_until(node->op == HR_OP_INDEX && hr_indices_have(c->batch, c->batch_count, node->index));
+}
+
 /* Keys that the block's last row reaches, and those that its first row still does. */
 static void print_keys(hr_printer *p, const hr_stage *head) {
     const hr_contract *c = head->contract;
+    const bool of_batch = (head->mask_bound && hr_expr_find(head->mask_bound, is_batch_index, c)) ||
+                          (head->mask_begin && hr_expr_find(head->mask_begin, is_batch_index, c));
+    if (of_batch) hr_product_digits(p, c->batch, c->batch_count, "attend->batch", NULL);
     const char *size = hr_emit_index_size(p, c->m[c->m_count - 1]);
     hr_print(p, "struct contract_attend_span keys = {0, %s};", hr_emit_points(p, c->n, c->n_count));
     if (head->mask_bound) {

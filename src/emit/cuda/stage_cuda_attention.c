@@ -33,7 +33,13 @@ static void print_sides(attention_printer *t) {
     const hr_attention_side sides[] = {
         {c->left, batch, {c->m_count, c->m}, deep, &a->query, 1, a->query_load},
         {c->right, batch, {c->n_count, c->n}, deep, &a->key, a->key_group, a->key_load},
-        {v->right, batch, {v->k_count, v->k}, {v->n_count, v->n}, &a->value, a->value_group, a->value_load}};
+        {a->softmax.value,
+         batch,
+         {v->k_count, v->k},
+         {v->n_count, v->n},
+         &a->value,
+         a->value_group,
+         a->value_load}};
     static const char *const names[] = {"query", "key", "value"};
     for (int i = 0; i < 3; i++) {
         hr_attention_side side = sides[i];
@@ -292,6 +298,8 @@ static void print_shape(attention_printer *t) {
     hr_print(p, "    static constexpr bool plain = %s, bounded = %s, begins = %s, leaves_rows = %s;",
              c->scale ? "true" : "false", bounded ? "true" : "false", t->first->mask_begin ? "true" : "false",
              c->leaves_rows ? "true" : "false");
+    hr_print(p, "    static constexpr bool summed_under_mask = %s;",
+             c->softmax.summed_under_mask ? "true" : "false");
     hr_print(p, "    typedef stage_%d_query_side query;", t->number);
     hr_print(p, "    typedef stage_%d_key_side key;", t->number);
     hr_print(p, "    typedef stage_%d_value_side value;", t->number);

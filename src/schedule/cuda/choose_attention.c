@@ -96,7 +96,7 @@ static hr_status views_of(const hr_plan *plan, const hr_contract *scores, const 
     const hr_expr *q = scores->left;
     HR_TRY(hr_gemm_view_make(plan, extents, q->tensor, q->args, deep, rows, batch, &out->query));
     HR_TRY(shared_view(plan, scores, extents, scores->right, deep, &out->key, &out->key_group));
-    return shared_view(plan, scores, extents, values->right, wide, &out->value, &out->value_group);
+    return shared_view(plan, scores, extents, out->softmax.value, wide, &out->value, &out->value_group);
 }
 
 /* Its one result is 16 bits wide, and a row of values lies in whole 16 bytes. */
@@ -135,7 +135,7 @@ static const char *refusal(const hr_plan *plan, const hr_contract *scores, const
     if (plan->limits.compute < 80) return "the device has no tensor cores for it";
     out->dtype = is_of(plan, scores->left, HR_BF16) ? HR_BF16 : HR_F16;
     if (!hr_cuda_attention_takes(plan, scores->left, out->dtype) || !is_of(plan, scores->right, out->dtype) ||
-        !is_of(plan, values->right, out->dtype))
+        !is_of(plan, hr_expr_within(values->right), out->dtype))
         return "queries, keys and values are not all elements of bf16, or of f16";
     if (sizes->deep > WIDTH_MOST || sizes->wide > WIDTH_MOST || sizes->deep < 1 || sizes->wide < 1)
         return "a query or a value has more than 256 elements";
@@ -268,7 +268,7 @@ static hr_status choose_loads(const hr_plan *plan, const hr_contract *scores, co
         HR_TRY(load_of(plan, extents, scores->left, deep, &out->query_load));
         HR_TRY(load_of(plan, extents, scores->right, deep, &out->key_load));
     }
-    if (values->n_count == 1) HR_TRY(load_of(plan, extents, values->right, wide, &out->value_load));
+    if (values->n_count == 1) HR_TRY(load_of(plan, extents, out->softmax.value, wide, &out->value_load));
     return HR_OK;
 }
 
@@ -335,7 +335,7 @@ static hr_status hopper_refusal(const hr_plan *plan, const hr_contract *scores, 
         *why = "the device is no Hopper";
     else if (!hr_cuda_attention_takes(plan, scores->left, out->dtype) ||
              !hr_cuda_attention_takes(plan, scores->right, out->dtype) ||
-             !hr_cuda_attention_takes(plan, values->right, out->dtype))
+             !hr_cuda_attention_takes(plan, out->softmax.value, out->dtype))
         *why = "elements are there under a condition alone";
     else if (!is_width(sizes->deep) || !is_width(sizes->wide))
         *why = "a query or a value is not a multiple of 8 elements";

@@ -23,6 +23,7 @@
  * open_score(a, batch, m, n, sum) and sees(a, batch, m, n): a score is the first where the second holds, -inf
  * elsewhere; plain: an open score is the sum; begin(a, batch, m), bound(a, batch, m): a query sees keys from
  * the one to before the other; begins: the first is not always 0; bounded: sees() asks for nothing else;
+ * summed_under_mask: over no keys the sum is 0, not NaN;
  * factor(a): what makes an open score an exponent of 2, unit(a): what makes it the score of the text; rows(a,
  * batch, m, peak, total, total where 0 stands for an infinite peak); store(a, batch, m, n, value), and where
  * results leave as whole rows (leaves_rows) bits(a, batch, m, n, value) and row(a, batch, m), their place;
@@ -274,19 +275,21 @@ static __device__ inline void attention_store(const A &a, const attention_size &
                                               const attention_item &all, int at) {
     const int column = (int)threadIdx.x % 4 * 2;
     float inverse[2], total[2];
+    bool empty[2];
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         total[r] = g.total[r];
         total[r] += __shfl_xor_sync(0xffffffffu, total[r], 1);
         total[r] += __shfl_xor_sync(0xffffffffu, total[r], 2);
-        inverse[r] = size.n > 0 ? 1.0f / total[r] : 0.0f; /* a sum over no keys is 0 */
+        inverse[r] = 1.0f / total[r];
+        empty[r] = attention_is_empty<P>(a, size, all.batch, g.m + r * 8 < size.m ? g.m + r * 8 : size.m - 1);
         if (column != 0 || g.m + r * 8 >= size.m) continue;
         attention_leave_row<P>(a, size, all.batch, g.m + r * 8, g.peak[r], g.base[r], total[r]);
     }
     float values[P::wide / 2];
 #pragma unroll
     for (int i = 0; i < P::wide / 2; i++)
-        values[i] = g.sums[i] * inverse[i / 2 % 2];
+        values[i] = empty[i / 2 % 2] ? 0.0f : g.sums[i] * inverse[i / 2 % 2];
     attention_mend<P>(a, size, all.batch, g, total, values);
     if constexpr (BOXES && P::leaves_rows) {
         attention_store_rows<P>(a, size, b, g, all, at, values);

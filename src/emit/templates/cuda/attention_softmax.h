@@ -77,6 +77,17 @@ template <class P, class G> static __device__ inline void attention_pack(G &g) {
 
 /* ---- a row ---- */
 
+/* A sum over no keys is 0. */
+template <class P, class A>
+static __device__ inline bool attention_is_empty(const A &a, const attention_size &size, int batch,
+                                                 int64_t m) {
+    if constexpr (P::summed_under_mask)
+        return attention_clamp(P::bound(a, batch, m), size.n) <=
+               (P::begins ? attention_clamp(P::begin(a, batch, m), size.n) : 0);
+    else
+        return size.n == 0;
+}
+
 /* Row `m` again, key by key: sum[x] becomes that of column lane + 32 x. */
 template <class P, class A>
 static __device__ inline void attention_again(const A &a, const attention_size &size, int batch, int64_t m,

@@ -288,11 +288,12 @@ static __device__ inline void split_finish(const A &a, const attention_size &siz
                                            split_row<P> &row) {
     typedef split_memory<P> memory;
     const int lane = (int)threadIdx.x % 32;
-    const float inverse = size.n > 0 ? 1.0f / row.total : 0.0f; /* a sum over no keys is 0 */
+    const bool empty = attention_is_empty<P>(a, size, batch, m);
+    const float inverse = 1.0f / row.total;
     float odd = 0;
 #pragma unroll
     for (int x = 0; x < memory::columns; x++) {
-        row.sums[x] *= inverse;
+        row.sums[x] = empty ? 0.0f : row.sums[x] * inverse;
         odd = fmaf(row.sums[x], 0.0f, odd);
     }
     /* Values that are not finite make NaN with a weight of 0. */
