@@ -30,12 +30,13 @@ CASES = [
     ("dense", 1, 16, 16, 16384, 128), ("causal", 1, 16, 16, 16384, 128), ("causal", 4, 32, 32, 4096, 64),
     ("causal", 64, 12, 12, 1024, 64), ("grouped", 4, 32, 8, 4096, 128), ("dense", 2, 8, 8, 4096, 256),
     ("causal", 2, 8, 8, 4096, 256), ("window", 1, 16, 16, 16384, 128), ("alibi", 4, 16, 16, 4096, 128),
-    ("softcap", 4, 16, 16, 4096, 128), ("documents", 4, 16, 16, 4096, 128), ("backward", 4, 16, 16, 4096, 128),
+    ("softcap", 4, 16, 16, 4096, 128), ("documents", 4, 16, 16, 4096, 128), ("documents", 1, 16, 16, 16384, 128), ("prefix", 4, 16, 16, 4096, 128),
+    ("backward", 4, 16, 16, 4096, 128),
     ("backward", 2, 16, 16, 8192, 128), ("backward", 1, 16, 16, 16384, 128), ("backward", 4, 32, 32, 4096, 64),
     ("backward", 64, 12, 12, 1024, 64),
 ]
 PLAIN = ("dense", "causal", "grouped", "backward")
-WINDOW, DOCUMENT = 1024, 512
+WINDOW, DOCUMENT, PREFIX = 1024, 512, 1024
 
 
 def pairs(name, n):
@@ -46,6 +47,8 @@ def pairs(name, n):
         return sum(min(i + 1, WINDOW) for i in range(n))
     if name == "documents":
         return n // DOCUMENT * (DOCUMENT * (DOCUMENT + 1) // 2)
+    if name == "prefix":
+        return n * (n + 1) // 2 + PREFIX * (PREFIX - 1) // 2
     return n * (n + 1) // 2
 
 
@@ -60,19 +63,22 @@ class Arrays:
         make = lambda heads: torch.randn(b, heads, n, d, device="cuda").bfloat16()
         self.q, self.k, self.v = make(h), make(g), make(g)
         self.slope = torch.exp2(-8.0 * torch.arange(1, h + 1, device="cuda") / h)
+        self.prefix = torch.full((b,), PREFIX, device="cuda", dtype=torch.int32)
         self.document = (torch.arange(n, device="cuda", dtype=torch.int32) // DOCUMENT).contiguous()
 
 
 def score_of(name, a):
     """FlexAttention's two functions."""
     causal = lambda b, h, i, j: j <= i
-    slope, document = a.slope, a.document
+    slope, document, prefix = a.slope, a.document, a.prefix
     if name == "window":
         return None, lambda b, h, i, j: (j <= i) & (i - j < WINDOW)
     if name == "alibi":
         return lambda s, b, h, i, j: s - slope[h] * (i - j), causal
     if name == "softcap":
         return lambda s, b, h, i, j: 30 * torch.tanh(s / 30), causal
+    if name == "prefix":
+        return None, lambda b, h, i, j: (j < prefix[b]) | (j <= i)
     return None, lambda b, h, i, j: (j <= i) & (document[i] == document[j])
 
 
@@ -90,6 +96,8 @@ def exact(name, a, b, h):
     seen = torch.ones_like(s, dtype=torch.bool) if name == "dense" else j <= i
     if name == "window":
         seen = seen & (i - j < WINDOW)
+    if name == "prefix":
+        seen = seen | (j < PREFIX)
     if name == "documents":
         seen = seen & (a.document[:, None] == a.document[None, :])
     return torch.softmax(torch.where(seen, s, -torch.inf), 1) @ v
@@ -103,6 +111,8 @@ class Ours:
         arrays = {"q": (a.q, "bf16"), "k": (a.k, "bf16"), "v": (a.v, "bf16")}
         if name == "alibi":
             arrays["slope"] = (a.slope, "f32")
+        if name == "prefix":
+            arrays["prefix"] = (a.prefix, "i32")
         if name == "documents":
             arrays["document"] = (a.document, "i32")
         self.result = torch.empty_like(a.q)
@@ -133,7 +143,7 @@ class Flex:
         name, n = case[0], case[4]
         self.a = a
         self.score, mask = score_of(name, a)
-        self.mask = create_block_mask(mask, None, None, n, n, device="cuda")
+        self.mask = create_block_mask(mask, case[1] if name == "prefix" else None, None, n, n, device="cuda")
         self.function = torch.compile(flex_attention, dynamic=False)
 
     def run(self):
@@ -245,7 +255,7 @@ def line(row):
 
 def means(rows):
     """Geometric means of the ratios to cuDNN or FlexAttention, by kind of case."""
-    kinds = {"plain scores, forward": ("dense", "causal", "grouped"), "other scores": ("window", "alibi", "softcap", "documents"),
+    kinds = {"plain scores, forward": ("dense", "causal", "grouped"), "other scores": ("window", "alibi", "softcap", "documents", "prefix"),
              "gradients": ("backward",)}
     for kind, names in kinds.items():
         ratios = [row.get("cuDNN ratio", row.get("FlexAttention ratio")) for row in rows if row["case"][0] in names]

@@ -149,11 +149,12 @@ EMULATED long long __double_as_longlong(double x) {
 EMULATED double __longlong_as_double(long long x) {
     return emulated_bits<double>(x);
 }
+/* The host may have no instruction for it, and its compiler's library is not linked. */
 EMULATED int __popc(unsigned x) {
-    return __builtin_popcount(x);
-}
-EMULATED int __popcll(unsigned long long x) {
-    return __builtin_popcountll(x);
+    int count = 0;
+    for (; x; x &= x - 1)
+        count++;
+    return count;
 }
 EMULATED int __clz(int x) {
     return x ? __builtin_clz((unsigned)x) : 32;

@@ -226,7 +226,7 @@ static hr_status print_mapped_launch(hr_cuda_emitter *e, int i) {
     p->indent++;
     for (int l = 0; l < count; l++) {
         const char *entry = launches[l].unaligned[0] ? launches[l].unaligned : launches[l].entry;
-        if (launches[l].grid[0] && (launches[l].map_count || !maps))
+        if (launches[l].grid[0] && (launches[l].map_count || !launches[l].unaligned[0] || !maps))
             print_fixed_launch(p, entry, &launches[l]);
     }
     p->indent--;

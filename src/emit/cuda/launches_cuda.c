@@ -170,6 +170,10 @@ static hr_status add_product_grids(const hr_plan *plan, const int64_t *extents, 
 static hr_status add_attention_grids(const hr_plan *plan, const int64_t *extents, int i, grid_list *list) {
     const hr_cuda_attention *attention = hr_cuda_attention_of(&plan->stages[i]);
     if (i != attention->first) return HR_OK;
+    if (attention->begin_blocks) {
+        HR_TRY(add_grid(list, i, "_begin", attention->begin_blocks, HR_ATTENTION_BEGIN_THREADS));
+        list->out[list->count - 1].shared = attention->begin_shared_bytes;
+    }
     HR_TRY(add_grid(list, i, "", attention->blocks, attention->threads));
     hr_launch *launch = &list->out[list->count - 1];
     launch->shared = attention->shared_bytes;

@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "emit/cuda/attention_side.h"
 #include "emit/cuda/stage_cuda.h"
+#include "emit/cuda/stage_cuda_classes.h"
 #include "emit/cuda/stage_cuda_contract.h"
 
 #include <inttypes.h>
@@ -66,7 +67,11 @@ static void print_open(void *context) {
     }
     print_indices(t);
     p->value[t->scores->product] = "sum";
+    if (t->attention->small)
+        p->given_text = hr_format(p, "f32_of_small((int)%s)", hr_expr_text(p, t->attention->small->args[0]));
+    p->given = t->attention->small;
     const char *text = hr_expr_text(p, t->attention->softmax.open);
+    p->given = NULL;
     p->value[t->scores->product] = NULL;
     hr_print(p, "return %s;", text);
 }
@@ -298,8 +303,9 @@ static void print_shape(attention_printer *t) {
     hr_print(p, "    static constexpr bool plain = %s, bounded = %s, begins = %s, leaves_rows = %s;",
              c->scale ? "true" : "false", bounded ? "true" : "false", t->first->mask_begin ? "true" : "false",
              c->leaves_rows ? "true" : "false");
-    hr_print(p, "    static constexpr bool summed_under_mask = %s;",
-             c->softmax.summed_under_mask ? "true" : "false");
+    hr_print(p, "    static constexpr bool summed_under_mask = %s, listed = %s;",
+             c->softmax.summed_under_mask ? "true" : "false", c->begin_blocks ? "true" : "false");
+    if (c->begin_blocks) hr_print(p, "    typedef stage_%d_classes classes_of;", t->number);
     hr_print(p, "    typedef stage_%d_query_side query;", t->number);
     hr_print(p, "    typedef stage_%d_key_side key;", t->number);
     hr_print(p, "    typedef stage_%d_value_side value;", t->number);
@@ -336,14 +342,16 @@ static void print_size(attention_printer *t, hr_stage_kernels others) {
     hr_printer *p = t->p;
     const hr_contract *c = t->scores;
     hr_cuda_print_overlap(p, t->number, others);
-    hr_print(p, "const attention_size size = {%s, %s, %s, %" PRId64 "};",
+    hr_print(p, "const attention_size size = {%s, %s, %s, %" PRId64 ", %s};",
              hr_emit_points(p, c->batch, c->batch_count), hr_emit_points(p, c->m, c->m_count),
-             hr_emit_points(p, c->n, c->n_count), t->attention->section);
+             hr_emit_points(p, c->n, c->n_count), t->attention->section,
+             t->attention->begin_blocks ? "(int *)a.scratch" : "nullptr");
 }
 
 static void print_call(attention_printer *t, bool boxes) {
     hr_printer *p = t->p;
-    print_size(t, (hr_stage_kernels){.end = t->attention->end_blocks > 0});
+    print_size(
+        t, (hr_stage_kernels){.begin = t->attention->begin_blocks > 0, .end = t->attention->end_blocks > 0});
     if (is_split(t)) {
         hr_print(p, "attention_split<stage_%d_attention, %s>(a, size, (float *)a.scratch);", t->number,
                  boxes ? "true" : "false");
@@ -353,6 +361,13 @@ static void print_call(attention_printer *t, bool boxes) {
              boxes ? "{&query_map, &key_map, &value_map}" : "{}");
     hr_print(p, "attention_hopper<stage_%d_attention, %s>(a, size, maps);", t->number,
              boxes ? "true" : "false");
+}
+
+/* The kernel before it. */
+static void print_begin_kernel(void *context) {
+    attention_printer *t = context;
+    print_size(t, (hr_stage_kernels){.end = true});
+    hr_print(t->p, "attention_classify<stage_%d_attention>(a, size);", t->number);
 }
 
 /* The kernel after it. */
@@ -413,11 +428,15 @@ hr_status hr_emit_attention_cuda(hr_printer *p, const hr_cuda_attention *attenti
         &t, hr_format(p, "static __device__ inline int64_t stage_%d_run(const arguments &a)", t.number),
         print_run);
     print_results(&t);
+    if (attention->begin_blocks)
+        hr_cuda_print_attention_classes(p, t.number, t.scores, attention->softmax.mask, &attention->classes);
     print_shape(&t);
     const char *map = "const __grid_constant__ tensor_map",
                *maps = hr_format(p, "%s query_map, %s key_map, %s value_map, ", map, map, map);
     print_kernel(&t, "", attention->threads, is_split(&t) ? "" : maps, print_boxes);
     print_kernel(&t, "_unaligned", attention->threads, "", print_elements);
+    if (attention->begin_blocks)
+        print_kernel(&t, "_begin", HR_ATTENTION_BEGIN_THREADS, "", print_begin_kernel);
     if (attention->end_blocks) print_kernel(&t, "_end", HR_ATTENTION_END_THREADS, "", print_end);
     return hr_text_status(p->out);
 }

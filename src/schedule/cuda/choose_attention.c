@@ -5,6 +5,7 @@
 #include "base/saturate.h"
 #include "ir/graph.h"
 #include "ir/visit.h"
+#include "plan/whole_range.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -39,6 +40,9 @@ static const struct { int load, multiply; } registers[] = {[2] = {40, 232}, [3] 
 
 /* Keys and values of a section, a good half of an L2 of 50 MB. */
 #define SECTION_BYTES (INT64_C(32) << 20)
+
+/* Tiles of keys whose classes have room in the shared memory that every kernel may have. */
+enum { LISTED_MOST = 48 << 10 };
 
 typedef struct attention_sizes {
     int64_t batch, m, n, deep, wide;
@@ -173,6 +177,19 @@ static const hr_expr *scale_of(const hr_plan *plan, const int64_t *extents, cons
     return NULL;
 }
 
+typedef struct conversion {
+    const hr_plan *plan;
+    const int64_t *extents;
+} conversion;
+
+static hr_visit is_small_conversion(const hr_expr *node, const void *context) {
+    const conversion *c = context;
+    if (node->op != HR_OP_CONVERT || node->dtype != HR_F32 || node->args[0]->op == HR_OP_EXTENT)
+        return HR_VISIT_ON;
+    const interval range = hr_whole_range_of(c->plan->normal, c->extents, node->args[0]);
+    return hr_visit_until(range.known && range.low > -HR_ATTENTION_SMALL && range.high < HR_ATTENTION_SMALL);
+}
+
 static int64_t spans(int64_t width) {
     return (width + SPAN - 1) / SPAN;
 }
@@ -217,6 +234,22 @@ static int64_t section_of(const attention_sizes *sizes, int64_t group, bool mask
     return masked ? hr_cuda_attention_section(bytes, sizes->batch) : 1;
 }
 
+/* Lists of tiles for a mask that is more than bounds, one for each tile of queries of the batches that it
+ * has.
+ */
+static hr_status lists_take(const hr_plan *plan, const hr_contract *scores, const attention_sizes *sizes,
+                            const int64_t *extents, hr_cuda_attention *out) {
+    const int64_t tiles = hr_divide_up(sizes->n, out->tile_n);
+    int64_t batches;
+    hr_mask_classes_find(plan, scores, out->softmax.bounded ? NULL : out->softmax.mask, &out->classes);
+    if (!out->classes.known || tiles > LISTED_MOST) return HR_OK;
+    HR_TRY(hr_plan_points(plan, out->classes.batch, out->classes.batch_count, extents, &batches));
+    out->begin_blocks = hr_saturate_product(batches, hr_divide_up(sizes->m, out->tile_m));
+    out->begin_shared_bytes = hr_divide_up(tiles, 16) * 16;
+    out->work_bytes = hr_saturate_product(out->begin_blocks, (tiles + 2) * (int64_t)sizeof(int));
+    return HR_OK;
+}
+
 /* ---- words ---- */
 
 static void explain(const hr_plan *plan, hr_cuda_attention *out) {
@@ -239,7 +272,8 @@ static void explain(const hr_plan *plan, hr_cuda_attention *out) {
         out->why, sizeof out->why,
         "one kernel with the products around it, on the tensor cores by wgmma: %d queries and %d keys at "
         "a time, scores stay in registers, weights are rounded to %s%s",
-        out->tile_m, out->tile_n, hr_dtype_name(out->dtype), mask);
+        out->tile_m, out->tile_n, hr_dtype_name(out->dtype),
+        out->begin_blocks ? "; a kernel before it lists the tiles that the mask leaves" : mask);
 }
 
 /* ---- few queries ---- */
@@ -363,6 +397,8 @@ hr_status hr_cuda_attention_choose(const hr_plan *plan, const hr_region *region,
     out->fits = true;
     out->deep = (int)sizes.deep;
     out->wide = (int)sizes.wide;
+    const conversion conversion = {plan, extents};
+    out->small = hr_expr_find(out->softmax.open, is_small_conversion, &conversion);
     out->scale = scale_of(plan, extents, out->softmax.open, scores->product);
     HR_TRY(hopper_refusal(plan, scores, values, &sizes, extents, out, &few));
     if (few || sizes.m <= FEW_MOST) {
@@ -372,6 +408,7 @@ hr_status hr_cuda_attention_choose(const hr_plan *plan, const hr_region *region,
         HR_TRY(leaves_rows(plan, scores, &plan->stages[out->last], extents, &out->leaves_rows));
         tile_take(plan, &sizes, out);
         out->section = section_of(&sizes, out->key_group, plan->stages[out->first].mask_bound != NULL);
+        HR_TRY(lists_take(plan, scores, &sizes, extents, out));
     }
     explain(plan, out);
     return HR_OK;

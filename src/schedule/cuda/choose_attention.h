@@ -8,13 +8,17 @@
 #ifndef HR_SCHEDULE_CUDA_CHOOSE_ATTENTION_H
 #define HR_SCHEDULE_CUDA_CHOOSE_ATTENTION_H
 
+#include "plan/mask_class.h"
 #include "plan/softmax.h"
 #include "schedule/cuda/gemm_view.h"
 
 typedef enum hr_attention_mainloop { HR_ATTENTION_HOPPER, HR_ATTENTION_SPLIT } hr_attention_mainloop;
 
-/* Of HR_ATTENTION_SPLIT, a block of the kernel that adds up parts of keys. */
-enum { HR_ATTENTION_END_THREADS = 256 };
+/* Of HR_ATTENTION_SPLIT, a block of the kernel that adds up parts of keys; of HR_ATTENTION_HOPPER, one of the
+ * kernel that lists tiles. */
+enum { HR_ATTENTION_END_THREADS = 256, HR_ATTENTION_BEGIN_THREADS = 256 };
+
+enum { HR_ATTENTION_SMALL = 1 << 22 };
 
 typedef struct hr_cuda_attention {
     bool fits;
@@ -25,15 +29,23 @@ typedef struct hr_cuda_attention {
     hr_gemm_view query, key, value;                /* HR_ATTENTION_HOPPER */
     hr_gemm_load query_load, key_load, value_load; /* HR_ATTENTION_SPLIT */
     int splits, places; /* HR_ATTENTION_SPLIT: parts of the keys, blocks of them in flight for a warp */
-    int64_t end_blocks, end_shared_bytes,
-        work_bytes;   /* of the kernel that adds up parts, and what they take */
+    /* HR_ATTENTION_HOPPER: what data say of tiles, and the kernel that lists those that count; 0 = none does.
+     */
+    hr_mask_classes classes;
+    int64_t begin_blocks, begin_shared_bytes;
+    int64_t end_blocks, end_shared_bytes; /* of the kernel that adds up parts; 0 = there is none */
+    int64_t work_bytes;                   /* of the parts, or of the lists */
     bool leaves_rows; /* its only result has 16 bits and whole rows of values: they are stored by 16 bytes */
     int64_t key_group, value_group; /* neighbours along the last index of batches that share them */
     int deep, wide;                 /* a query's elements, a value's */
-    const hr_expr *scale;           /* open score = first product * scale > 0; NULL = it is anything else */
-    int tile_m, tile_n;             /* queries and keys of a block */
-    int query_places;               /* of the ring of queries */
-    int threads;                    /* a warpgroup that loads, two or three that multiply */
+    /* In open scores, a conversion to f32 of whole numbers that are smaller than HR_ATTENTION_SMALL; NULL =
+     * none.
+     */
+    const hr_expr *small;
+    const hr_expr *scale; /* open score = first product * scale > 0; NULL = it is anything else */
+    int tile_m, tile_n;   /* queries and keys of a block */
+    int query_places;     /* of the ring of queries */
+    int threads;          /* a warpgroup that loads, two or three that multiply */
     int load_registers, multiply_registers; /* of a thread of these */
     int64_t section;              /* heads that go together: all of their keys and values stay in the L2 */
     int64_t blocks, shared_bytes; /* of the grid, which takes tiles in turn; of a block */

@@ -22,13 +22,15 @@
  * query_places, registers of the first group and of the others; run (the size of the last index of queries),
  * open_score(a, batch, m, n, sum) and sees(a, batch, m, n): a score is the first where the second holds, -inf
  * elsewhere; plain: an open score is the sum; begin(a, batch, m), bound(a, batch, m): a query sees keys from
- * the one to before the other; begins: the first is not always 0; bounded: sees() asks for nothing else;
- * summed_under_mask: over no keys the sum is 0, not NaN;
- * factor(a): what makes an open score an exponent of 2, unit(a): what makes it the score of the text; rows(a,
- * batch, m, peak, total, total where 0 stands for an infinite peak); store(a, batch, m, n, value), and where
- * results leave as whole rows (leaves_rows) bits(a, batch, m, n, value) and row(a, batch, m), their place;
- * query, key and value with load(to, map, column, row, batch, barrier) and element(a, batch, row, column);
- * pair(low, high), number(bits); scores(d, a, b, accumulate) and values(d, a, b, accumulate).
+ * the one to before the other; listed: data say which tiles count, and classes_of is there, of
+ * attention_classes.h: batch(a, batch), holds(a, batch, m, m_last, n, n_last, queries, keys) and the numbers
+ * of_query and of_key with count and read(); begins: the first is not always 0; bounded: sees() asks for
+ * nothing else; summed_under_mask: over no keys the sum is 0, not NaN; factor(a): what makes an open score an
+ * exponent of 2, unit(a): what makes it the score of the text; rows(a, batch, m, peak, total, total where 0
+ * stands for an infinite peak); store(a, batch, m, n, value), and where results leave as whole rows
+ * (leaves_rows) bits(a, batch, m, n, value) and row(a, batch, m), their place; query, key and value with
+ * load(to, map, column, row, batch, barrier) and element(a, batch, row, column); pair(low, high),
+ * number(bits); scores(d, a, b, accumulate) and values(d, a, b, accumulate).
  */
 /* ---- the warpgroups that multiply ---- */
 
@@ -124,7 +126,7 @@ static __device__ inline void attention_first(const A &a, const attention_size &
     attention_turn_pass<P>(all, g.number, block);
     ptx_wgmma_wait<0>();
     attention_leave(b.key_empty + at.place * 8);
-    attention_softmax<P, true>(a, size, all.batch, g, block, shrink);
+    attention_softmax<P, true>(a, size, all.batch, g, attention_tile<P>(all, block), shrink);
     attention_pack<P>(g);
 }
 
@@ -148,7 +150,8 @@ static __device__ inline void attention_step(const A &a, const attention_size &s
     attention_turn_pass<P>(all, g.number, block);
     ptx_wgmma_wait<1>();
     attention_leave(b.key_empty + at.place * 8);
-    const bool shrinks = attention_softmax<P, MASKED>(a, size, all.batch, g, block, shrink);
+    const bool shrinks =
+        attention_softmax<P, MASKED>(a, size, all.batch, g, attention_tile<P>(all, block), shrink);
     ptx_wgmma_wait<0>();
     attention_leave(b.value_empty + before.place * 8);
     attention_pack<P>(g);

@@ -4,6 +4,7 @@
 struct attention_size {
     int64_t batch, m, n;
     int section; /* heads that go together */
+    int *lists;  /* attention_classes.h; NULL = there are none */
 };
 
 template <class P> struct attention_memory {
@@ -65,10 +66,19 @@ static __device__ inline attention_block attention_begin(const attention_size &s
 /* ---- what there is to do ---- */
 
 /* Queries of a batch, and the tiles of keys that they see. `open_first` to `open_end`: all see all of them.
+ * Where the tiles are listed these are places in the list, from its end.
  */
 struct attention_item {
     int batch, m, first, end, open_first, open_end;
+    const int *tiles; /* the list; NULL = tiles go by their own numbers */
 };
+
+template <class P> static __device__ inline int attention_tile(const attention_item &item, int block) {
+    if constexpr (P::listed)
+        return item.tiles[item.end - 1 - block];
+    else
+        return block;
+}
 
 static __device__ inline int attention_clamp(int64_t key, int64_t keys) {
     return (int)(key < 0 ? 0 : key < keys ? key : keys);
@@ -78,8 +88,16 @@ static __device__ inline int attention_clamp(int64_t key, int64_t keys) {
 template <class P, class A>
 static __device__ inline attention_item attention_part(const A &a, const attention_size &size, int batch,
                                                        int m, int rows) {
-    attention_item item = {batch, m, 0, 0, 0, 0};
+    attention_item item = {batch, m, 0, 0, 0, 0, nullptr};
     if (m >= (int)size.m) return item;
+    if constexpr (P::listed) {
+        const int *const list =
+            class_list<P>(size, size.lists, P::classes_of::batch(a, batch), m / P::tile_m);
+        item.tiles = list + 2;
+        item.end = list[1];
+        item.open_end = list[1] - list[0];
+        return item;
+    }
     const int last = (m + rows < (int)size.m ? m + rows : (int)size.m) - 1, run = (int)P::run(a);
     const bool together = m / run == last / run;
     const int64_t low = together ? m : 0, high = together ? last : run - 1;
@@ -152,7 +170,7 @@ static __device__ inline void attention_produce(const A &a, const attention_size
 #pragma unroll 1
         for (int block = item.end - 1; block >= item.first; block--, taken++) {
             const int place = taken & 1, parity = (taken >> 1 & 1) ^ 1;
-            const int64_t n = (int64_t)block * P::tile_n;
+            const int64_t n = (int64_t)attention_tile<P>(item, block) * P::tile_n;
             ptx_mbarrier_wait(b.key_empty + place * 8, parity);
             attention_fill<typename P::key, BOXES, P::tile_n, memory::deep_spans, P::deep>(
                 a, b, memory::keys_at + place * memory::key_bytes, maps.key, item.batch, n, size.n,

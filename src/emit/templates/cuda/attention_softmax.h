@@ -5,6 +5,11 @@
  * a register; of a row the largest open score (peak), the base of exponents and their sum (total).
  */
 
+/* |x| < 2^22, by two additions: a conversion goes through the unit of exponentials, at its rate. */
+static __device__ inline float f32_of_small(int x) {
+    return f32_of_bits(0x4b400000 + x) - 12582912.0f;
+}
+
 /* Scores that a row does not see become -inf. */
 template <class P, class A, class G>
 static __device__ inline void attention_mask(const A &a, const attention_size &size, int batch, G &g,
