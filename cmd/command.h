@@ -31,7 +31,7 @@ typedef struct command {
 } command;
 
 extern const command command_run, command_explain, command_emit, command_grad, command_roof, command_bench,
-    command_generate, command_record, command_diagnose, command_help;
+    command_generate, command_record, command_diagnose, command_ladder, command_help;
 
 /* The subcommands in the order of the help, NULL at the end. */
 const command *const *command_list(void);

@@ -7,8 +7,8 @@
 #include <string.h>
 
 static const command *const commands[] = {
-    &command_run,      &command_explain, &command_emit,     &command_grad, &command_roof, &command_bench,
-    &command_generate, &command_record,  &command_diagnose, &command_help, NULL};
+    &command_run,    &command_explain,  &command_emit,   &command_grad,     &command_roof, &command_bench,
+    &command_ladder, &command_generate, &command_record, &command_diagnose, &command_help, NULL};
 
 const command *const *command_list(void) {
     return commands;

@@ -832,6 +832,65 @@ HR_API hr_status hr_report_bench_line(const hr_bench_row *row, const hr_roof *ro
 HR_API hr_status hr_report_bench_json(const hr_bench *bench, char **out);
 HR_API hr_status hr_report_bench_csv(const hr_bench *bench, char **out);
 
+/* ---- ladders: a kernel of the library in steps, from its naive form to the tool's own ---- */
+
+typedef struct hr_ladder_info {
+    const char *name, *kernel, *title; /* "gemm", "matmul" of the library, what it computes */
+    const char *sizes;                 /* "M=4096 N=4096 K=4096": the defaults */
+    int step_count;
+} hr_ladder_info;
+
+typedef struct hr_ladder_step_info {
+    const char *name;
+    const char *shared, *text; /* CUDA C: what it has in common with other steps ("" nothing), and its file */
+    char about[640];           /* what changed, and why the hardware likes it */
+    const char *needs;         /* "sm_80": from there on; "sm_90a": that alone */
+} hr_ladder_step_info;
+
+/* HR_BAD_INPUT where there is no ladder `i`, no step `number`; these count from 0 and from 1. */
+HR_API hr_status hr_ladder_describe(int i, hr_ladder_info *out);
+HR_API hr_status hr_ladder_step_describe(int i, int number, hr_ladder_step_info *out);
+
+typedef struct hr_ladder_options {
+    size_t size;
+    int only;       /* this step alone, beside the one before it; 0 = all */
+    hr_tune tune;   /* of the last step, the tool's own kernel */
+    double seconds; /* to spend measuring a step; 0 = a default */
+    hr_progress_fn progress;
+    void *progress_context;
+} hr_ladder_options;
+
+typedef struct hr_ladder_row {
+    int number;
+    const char *name;
+    const char *fault; /* why it did not run; NULL: it did */
+    hr_timing seconds;
+    double gain;     /* time of the step before, measured alternately, over this one's; 0 = there is none */
+    double headroom; /* seconds.median over the floor */
+    double scratch;  /* bytes of intermediate results in memory */
+    hr_check verified;
+} hr_ladder_row;
+
+typedef struct hr_ladder_result {
+    hr_ladder_info ladder;
+    const char *device_kind, *device_name, *sizes;
+    hr_floor floor;
+    hr_roof roof;
+    int row_count;
+    const hr_ladder_row *rows;
+} hr_ladder_result;
+
+/* Runs the steps of ladder `i` on the arrays of `kernel`, which is that of its name with its floats in bf16,
+ * on a CUDA device: each checked in f64 against the text, measured with cold caches. The kernel's tensors are
+ * filled where they are not bound. */
+HR_API hr_status hr_ladder_run(hr_kernel *kernel, int i, const hr_ladder_options *options,
+                               hr_ladder_result **out);
+HR_API void hr_ladder_result_destroy(hr_ladder_result *result);
+HR_API hr_status hr_report_ladder_text(const hr_ladder_result *result, const hr_report_style *style,
+                                       char **out);
+HR_API hr_status hr_report_ladder_json(const hr_ladder_result *result, char **out);
+HR_API hr_status hr_report_ladder_html(const hr_ladder_result *result, char **out);
+
 /* ---- recording a program ---- */
 
 /* Hardware counters beside the activity. */
