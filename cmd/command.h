@@ -31,7 +31,7 @@ typedef struct command {
 } command;
 
 extern const command command_run, command_explain, command_emit, command_grad, command_roof, command_bench,
-    command_generate, command_record, command_diagnose, command_ladder, command_help;
+    command_generate, command_record, command_diagnose, command_ladder, command_sweep, command_help;
 
 /* The subcommands in the order of the help, NULL at the end. */
 const command *const *command_list(void);
@@ -157,6 +157,8 @@ int subject_open_on(const arguments *arguments, const char *device, subject *out
 /* Binds the words after the first: EXTENT=N, T=DTYPE, scalar=X, tensor[:DTYPE]=FILE.npy, in whatever order.
  */
 int subject_bind(const arguments *arguments, subject *subject);
+/* Loads the kernel anew, with nothing bound, on the device that is open. */
+int subject_reopen(const arguments *arguments, subject *subject);
 void subject_close(subject *subject);
 /* hr_run_options.restore over a subject: brings back an inout array that came from a file. */
 hr_status subject_restore(void *subject, const char *name, const hr_array *array);

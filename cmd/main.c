@@ -6,9 +6,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const command *const commands[] = {
-    &command_run,    &command_explain,  &command_emit,   &command_grad,     &command_roof, &command_bench,
-    &command_ladder, &command_generate, &command_record, &command_diagnose, &command_help, NULL};
+static const command *const commands[] = {&command_run,
+                                          &command_explain,
+                                          &command_emit,
+                                          &command_grad,
+                                          &command_roof,
+                                          &command_bench,
+                                          &command_sweep,
+                                          &command_ladder,
+                                          &command_generate,
+                                          &command_record,
+                                          &command_diagnose,
+                                          &command_help,
+                                          NULL};
 
 const command *const *command_list(void) {
     return commands;

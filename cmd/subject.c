@@ -89,12 +89,12 @@ static int find_text(const arguments *arguments, char **word, char **path, const
     return strcmp(*word, "-") == 0 ? 0 : find_file(arguments, *word, path, name);
 }
 
-int subject_open_on(const arguments *arguments, const char *device, subject *out) {
+/* On the device that is open already, else on `device`. */
+static int load(const arguments *arguments, const char *device, subject *out) {
     char *word, *path;
     const char *name;
-    *out = (subject){0};
     int code = find_text(arguments, &word, &path, &name);
-    hr_status status = code ? HR_OK : hr_device_open(device, &out->device);
+    hr_status status = code || out->device ? HR_OK : hr_device_open(device, &out->device);
     if (status == HR_OK && path) status = hr_kernel_load_file(out->device, path, name, &out->kernel);
     if (status != HR_OK)
         code = complain_status(arguments, status);
@@ -103,6 +103,11 @@ int subject_open_on(const arguments *arguments, const char *device, subject *out
     free(path);
     free(word);
     return code;
+}
+
+int subject_open_on(const arguments *arguments, const char *device, subject *out) {
+    *out = (subject){0};
+    return load(arguments, device, out);
 }
 
 int kernel_text_open(const arguments *arguments, kernel_text *out) {
@@ -144,7 +149,8 @@ static size_t array_bytes(const hr_array *array) {
     return (size_t)(last + 1) * sizes[array->dtype];
 }
 
-void subject_close(subject *subject) {
+/* All but the device. */
+static void empty(subject *subject) {
     hr_kernel_destroy(subject->kernel);
     for (int i = 0; i < subject->npy_count; i++) {
         if (subject->uploads[i])
@@ -152,9 +158,21 @@ void subject_close(subject *subject) {
                               array_bytes(hr_npy_array(subject->npys[i])));
         hr_npy_destroy(subject->npys[i]);
     }
-    hr_device_destroy(subject->device);
     for (int i = 0; i < subject->name_count; i++)
         free(subject->names[i]);
+    subject->kernel = NULL;
+    subject->npy_count = subject->name_count = 0;
+    memset(subject->uploads, 0, sizeof subject->uploads);
+}
+
+int subject_reopen(const arguments *arguments, subject *subject) {
+    empty(subject);
+    return load(arguments, NULL, subject);
+}
+
+void subject_close(subject *subject) {
+    empty(subject);
+    hr_device_destroy(subject->device);
 }
 
 hr_status subject_restore(void *context, const char *name, const hr_array *array) {

@@ -11,6 +11,8 @@ _headroom_flags() {
     record) echo --output --for --from-range --steps --counters --help ;;
     diagnose) echo --ranks --compare --roof --json --html --perfetto --help ;;
     bench) echo --only --size --tune --repeat --device --no-verify --json --csv --help ;;
+    sweep) echo --output --device --tune --no-verify --json --help ;;
+    ladder) echo --list --show --output --tune --device --json --help ;;
     generate) echo --chat --system --number --temperature --top-k --top-p --min-p --seed --context --device --threads --text --explain --json --help ;;
     esac
 }
@@ -86,7 +88,7 @@ _headroom_names() {
 
 _headroom() {
     local word=${COMP_WORDS[COMP_CWORD]} command=${COMP_WORDS[1]} line=${COMP_LINE:0:COMP_POINT}
-    local commands="run explain emit grad roof bench generate record diagnose help" current=${line##* } before file kernel prefix
+    local commands="run explain emit grad roof bench sweep ladder generate record diagnose help" current=${line##* } before file kernel prefix
     before=${line% *}
     before=${before##* }
     COMPREPLY=()
@@ -113,6 +115,7 @@ _headroom() {
     help:*) mapfile -t COMPREPLY < <(compgen -W "$commands tuning" -- "$word") ;;
     *:-*) mapfile -t COMPREPLY < <(compgen -W "$(_headroom_flags "$command")" -- "$word") ;;
     roof:*) ;;
+    ladder:*) [ "$COMP_CWORD" -eq 2 ] && mapfile -t COMPREPLY < <(compgen -W "gemm softmax attention" -- "$word") ;;
     diagnose:*) mapfile -t COMPREPLY < <(compgen -f -- "$word") ;;
     record:*) mapfile -t COMPREPLY < <(compgen -c -- "$word"; compgen -f -- "$word") ;;
     bench:*) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;

@@ -15,11 +15,11 @@ function __headroom_kernels
     end
 end
 
-complete -c headroom -n __fish_use_subcommand -f -a "run explain emit grad roof bench generate record diagnose help"
+complete -c headroom -n __fish_use_subcommand -f -a "run explain emit grad roof bench sweep ladder generate record diagnose help"
 complete -c headroom -n __fish_use_subcommand -l help
 complete -c headroom -n __fish_use_subcommand -l version
-complete -c headroom -n "__fish_seen_subcommand_from run explain emit grad" -a "(__headroom_kernels)"
-complete -c headroom -n "__fish_seen_subcommand_from help" -f -a "run explain emit grad roof bench generate record diagnose help tuning"
+complete -c headroom -n "__fish_seen_subcommand_from run explain emit grad sweep" -a "(__headroom_kernels)"
+complete -c headroom -n "__fish_seen_subcommand_from help" -f -a "run explain emit grad roof bench sweep ladder generate record diagnose help tuning"
 complete -c headroom -n "__fish_seen_subcommand_from run" -l output -s o -r
 complete -c headroom -n "__fish_seen_subcommand_from run" -l device -x -a "cpu cuda"
 complete -c headroom -n "__fish_seen_subcommand_from run" -l tune -x -a "none quick full"
@@ -77,6 +77,20 @@ complete -c headroom -n "__fish_seen_subcommand_from bench" -l no-verify
 complete -c headroom -n "__fish_seen_subcommand_from bench" -l json
 complete -c headroom -n "__fish_seen_subcommand_from bench" -l csv -r
 complete -c headroom -n "__fish_seen_subcommand_from bench" -l help -s h
+complete -c headroom -n "__fish_seen_subcommand_from sweep" -l output -s o -r
+complete -c headroom -n "__fish_seen_subcommand_from sweep" -l device -x -a "cpu cuda"
+complete -c headroom -n "__fish_seen_subcommand_from sweep" -l tune -x -a "none quick full"
+complete -c headroom -n "__fish_seen_subcommand_from sweep" -l no-verify
+complete -c headroom -n "__fish_seen_subcommand_from sweep" -l json
+complete -c headroom -n "__fish_seen_subcommand_from sweep" -l help -s h
+complete -c headroom -n "__fish_seen_subcommand_from ladder" -l list
+complete -c headroom -n "__fish_seen_subcommand_from ladder" -l show -x
+complete -c headroom -n "__fish_seen_subcommand_from ladder" -l output -s o -r
+complete -c headroom -n "__fish_seen_subcommand_from ladder" -l tune -x -a "none quick full"
+complete -c headroom -n "__fish_seen_subcommand_from ladder" -l device -x -a "cuda"
+complete -c headroom -n "__fish_seen_subcommand_from ladder" -l json
+complete -c headroom -n "__fish_seen_subcommand_from ladder" -l help -s h
+complete -c headroom -n "__fish_seen_subcommand_from ladder" -f -a "gemm softmax attention"
 complete -c headroom -n "__fish_seen_subcommand_from generate" -l chat
 complete -c headroom -n "__fish_seen_subcommand_from generate" -l system -x
 complete -c headroom -n "__fish_seen_subcommand_from generate" -l number -s n -x

@@ -12,6 +12,8 @@ _headroom_flags() {
     record) echo --output --for --from-range --steps --counters --help ;;
     diagnose) echo --ranks --compare --roof --json --html --perfetto --help ;;
     bench) echo --only --size --tune --repeat --device --no-verify --json --csv --help ;;
+    sweep) echo --output --device --tune --no-verify --json --help ;;
+    ladder) echo --list --show --output --tune --device --json --help ;;
     generate) echo --chat --system --number --temperature --top-k --top-p --min-p --seed --context --device --threads --text --explain --json --help ;;
     esac
 }
@@ -34,7 +36,7 @@ _headroom_kernels() {
 _headroom() {
     local command=$words[2]
     if (( CURRENT == 2 )); then
-        compadd -- run explain emit grad roof bench generate record diagnose help --help --version
+        compadd -- run explain emit grad roof bench sweep ladder generate record diagnose help --help --version
         return
     fi
     case $words[CURRENT-1] in
@@ -50,8 +52,9 @@ _headroom() {
         return
     fi
     case $command in
-    help) compadd -- run explain emit grad roof bench generate record diagnose help tuning ;;
-    run|explain|emit|grad)
+    help) compadd -- run explain emit grad roof bench sweep ladder generate record diagnose help tuning ;;
+    ladder) (( CURRENT == 3 )) && compadd -- gemm softmax attention ;;
+    run|explain|emit|grad|sweep)
         if (( CURRENT == 3 )); then
             compadd -- ${(f)"$(_headroom_kernels)"}
             _files -g '*.hr'

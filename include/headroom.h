@@ -832,6 +832,25 @@ HR_API hr_status hr_report_bench_line(const hr_bench_row *row, const hr_roof *ro
 HR_API hr_status hr_report_bench_json(const hr_bench *bench, char **out);
 HR_API hr_status hr_report_bench_csv(const hr_bench *bench, char **out);
 
+/* One extent of a kernel at several values, all else being equal. */
+typedef struct hr_extent_point {
+    int64_t value;
+    const hr_run_result *result; /* NULL: it failed, and `error` says how */
+    const char *error;
+} hr_extent_point;
+
+typedef struct hr_extent_sweep {
+    size_t size;
+    const char *command, *extent; /* the command line that made it; "M" */
+    int count;
+    const hr_extent_point *points; /* by rising value */
+} hr_extent_sweep;
+
+/* Time, rate and headroom of each, and the knee: the smallest value whose rate is within 10 % of the best. */
+HR_API hr_status hr_report_sweep_text(const hr_extent_sweep *sweep, const hr_report_style *style, char **out);
+HR_API hr_status hr_report_sweep_json(const hr_extent_sweep *sweep, char **out);
+HR_API hr_status hr_report_sweep_html(const hr_extent_sweep *sweep, char **out);
+
 /* ---- ladders: a kernel of the library in steps, from its naive form to the tool's own ---- */
 
 typedef struct hr_ladder_info {

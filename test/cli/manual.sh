@@ -46,8 +46,9 @@ complete_line() {
     [ "${COMPREPLY[*]}" = "$2" ] || fail "completing \"$1\": \"${COMPREPLY[*]}\", should be \"$2\""
 }
 cd "$source" || exit 1
-complete_line "headroom " "run explain emit grad roof bench generate record diagnose help --help --version"
+complete_line "headroom " "run explain emit grad roof bench sweep ladder generate record diagnose help --help --version"
 complete_line "headroom ex" "explain"
+complete_line "headroom ladder s" "softmax"
 complete_line "headroom run --tu" "--tune"
 complete_line "headroom run kernels/softmax.hr:" "kernels/softmax.hr:softmax"
 complete_line "headroom run kernels/sum.hr:c" "kernels/sum.hr:column_sum"

@@ -30,7 +30,7 @@ expect 0 "usage: headroom COMMAND" --help
 expect 0 "usage: headroom COMMAND" help
 expect 0 "headroom 0." --version
 expect 2 'no command "rnu"; did you mean run?' rnu
-expect 2 "Possible are run explain emit grad roof bench generate record diagnose help" zzzzzz
+expect 2 "Possible are run explain emit grad roof bench sweep ladder generate record diagnose help" zzzzzz
 expect 2 'no command "nope"' help nope
 expect 0 "usage: headroom run FILE.hr" help run
 expect 0 "usage: headroom roof" roof --help

@@ -53,7 +53,7 @@ extern "C" __global__ void __launch_bounds__(256, 2) gemm(const __grid_constant_
         ptx_copy_wait<0>();
         __syncthreads(); // the tile is there for all, and nobody reads the other one any more
         if (tile + 1 < tiles) begin_copies(ring[(tile + 1) % 2], args, m, n, (int64_t)(tile + 1) * deep);
-#pragma unroll
+#pragma unroll 2 // more would not leave room for two blocks
         for (int k = 0; k < deep; k += 2)
             multiply(sum, ring[tile % 2], row, column, k);
     }
