@@ -74,8 +74,8 @@ hr_status hr_report_ladder_text(const hr_ladder_result *result, const hr_report_
                     hr_words_time(result->floor.seconds, paper.style.unicode).text, result->floor.bound,
                     hr_floor_words(&result->floor, &result->roof).text);
     hr_sheet_end_wrapped(&paper, 4);
-    hr_sheet_format(&paper, HR_INK_DIM, "      %-24s %-9s %-13s %7s %8s %-*s", "step", "time", "rate", "gain",
-                    "headroom", BAR_WIDTH, "share of the roof");
+    hr_sheet_format(&paper, HR_INK_DIM, "      %-24s %-9s %-13s %7s %8s %s", "step", "time", "rate", "gain",
+                    "headroom", "share of the roof");
     hr_sheet_end_line(&paper);
     for (int i = 0; i < result->row_count; i++)
         put_row(&paper, result, &result->rows[i]);

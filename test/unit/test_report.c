@@ -405,6 +405,103 @@ static void odd_floors(void **state) {
     free(text);
 }
 
+/* Rows with given times: what is drawn follows from them. */
+static void ladder(void **state) {
+    (void)state;
+    const hr_run_result run = sample_result();
+    const hr_ladder_row rows[] = {
+        {.number = 1,
+         .name = "naive",
+         .seconds = {8e-3, 7e-3, 9e-3, 5},
+         .headroom = 8,
+         .verified = {.ok = true}},
+        {.number = 2,
+         .name = "coalesced",
+         .seconds = {2e-3, 2e-3, 2e-3, 5},
+         .gain = 4,
+         .headroom = 2,
+         .scratch = 3 << 20,
+         .verified = {.ok = false, .where = "c[0] = <1>, should be 2"}},
+        {.number = 11, .name = "wgmma", .fault = "needs sm_90a"},
+    };
+    const hr_ladder_result result = {
+        .ladder = {"gemm", "matmul", "a product", "", 13},
+        .device_kind = "cuda",
+        .device_name = "Some <GPU>",
+        .sizes = "M=64",
+        .floor = {.seconds = 1e-3, .bound = "tensor", .tensor_flops = 4e9},
+        .roof = run.roof,
+        .row_count = 3,
+        .rows = rows,
+    };
+    char *text;
+    assert_int_equal(hr_report_ladder_text(&result, NULL, &text), HR_OK);
+    assert_non_null(strstr(text, "   1  naive                    8.00 ms   500 GFLOP/s              8.00x "
+                                 "###..................... right\n"));
+    assert_non_null(strstr(text, "   2  coalesced                2.00 ms   2.00 TFLOP/s    4.00x    2.00x "
+                                 "############............ WRONG, 3 MB of intermediate results\n"
+                                 "      c[0] = <1>, should be 2\n"));
+    assert_non_null(strstr(text, "  11  wgmma                    needs sm_90a\n"));
+    free(text);
+    assert_int_equal(hr_report_ladder_json(&result, &text), HR_OK);
+    json_t *object = json_loads(text, 0, NULL), *steps = json_object_get(object, "steps");
+    assert_int_equal(json_array_size(steps), 3);
+    assert_true(json_is_null(json_object_get(json_array_get(steps, 0), "gain")));
+    assert_true(json_real_value(json_object_get(json_array_get(steps, 1), "roof_fraction")) == 0.5);
+    assert_true(json_is_false(json_object_get(json_array_get(steps, 1), "ok")));
+    assert_string_equal(json_string_value(json_object_get(json_array_get(steps, 2), "fault")),
+                        "needs sm_90a");
+    json_decref(object);
+    free(text);
+    assert_int_equal(hr_report_ladder_html(&result, &text), HR_OK);
+    assert_non_null(strstr(text, "Some &lt;GPU&gt;"));
+    assert_non_null(strstr(text, "50 %, 4.00x"));
+    assert_null(strstr(text, "<GPU>"));
+    free(text);
+}
+
+static void sweep(void **state) {
+    (void)state;
+    hr_run_result runs[3];
+    const double seconds[] = {1e-3, 1e-3, 2e-3}, flops[] = {1e9, 3.8e9, 8e9};
+    hr_extent_point points[4];
+    for (int i = 0; i < 3; i++) {
+        runs[i] = sample_result();
+        runs[i].seconds.median = seconds[i];
+        runs[i].floor.tensor_flops = flops[i];
+        runs[i].floor.vector_flops = runs[i].floor.special_ops = 0;
+        points[i] = (hr_extent_point){.value = 1 << (4 * i), .result = &runs[i]};
+    }
+    points[3] = (hr_extent_point){.value = 4096, .error = "no memory for <x>"};
+    const hr_extent_sweep all = {
+        .size = sizeof all, .command = "sweep", .extent = "M", .count = 4, .points = points};
+    char *text;
+    assert_int_equal(hr_report_sweep_text(&all, NULL, &text), HR_OK);
+    assert_null(strstr(text, "M=32768")); /* of the title: the extent varies */
+    assert_non_null(strstr(text, "          16  1.00 ms   3.80 TFLOP/s "));
+    assert_non_null(strstr(text, "#############################. < knee\n"));
+    assert_non_null(strstr(text, "        4096  no memory for <x>\n"));
+    assert_non_null(strstr(text, "M=16: the smallest whose rate is within 10 % of the best, 4.00 TFLOP/s\n"));
+    free(text);
+    assert_int_equal(hr_report_sweep_json(&all, &text), HR_OK);
+    json_t *object = json_loads(text, 0, NULL);
+    assert_int_equal(json_integer_value(json_object_get(object, "knee")), 16);
+    assert_string_equal(json_string_value(json_object_get(object, "rate_unit")), "FLOP/s");
+    json_decref(object);
+    free(text);
+    assert_int_equal(hr_report_sweep_html(&all, &text), HR_OK);
+    assert_non_null(strstr(text, ">knee</text>"));
+    assert_non_null(strstr(text, "no memory for &lt;x&gt;"));
+    free(text);
+    const hr_extent_sweep failed = {.size = sizeof failed, .extent = "M", .count = 1, .points = points + 3};
+    assert_int_equal(hr_report_sweep_text(&failed, NULL, &text), HR_OK);
+    assert_null(strstr(text, "knee"));
+    free(text);
+    assert_int_equal(hr_report_sweep_html(&failed, &text), HR_OK);
+    assert_null(strstr(text, "<svg"));
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words),
@@ -418,6 +515,8 @@ int main(void) {
         cmocka_unit_test(bench),
         cmocka_unit_test(narrow_terminal),
         cmocka_unit_test(odd_floors),
+        cmocka_unit_test(ladder),
+        cmocka_unit_test(sweep),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
