@@ -948,7 +948,16 @@ typedef struct hr_recording hr_recording;
  * replaced. */
 HR_API hr_status hr_program_record(const hr_record_options *options, const char *const *program,
                                    hr_recording **out);
-/* The program's; 128 + N where signal N ended it. */
+/* Records the process that calls, from now until hr_recording_end(), in the same way: for one loop of a
+ * program, or from an interpreter. Processes that it starts meanwhile are recorded, too. One recording at a
+ * time, as often as wanted, and no other profiler beside it. NVTX's ranges are recorded where a library's
+ * first one comes in a recording: NVTX asks for a recorder once. The environment is changed meanwhile.
+ * Counters are not available. */
+HR_API hr_status hr_recording_begin(const hr_record_options *options, hr_recording **out);
+/* Waits for the device, writes the files and gives them their names; nothing where it has ended.
+ * hr_recording_destroy() does the same. */
+HR_API hr_status hr_recording_end(hr_recording *recording);
+/* The program's; 128 + N where signal N ended it; 0 of this process. */
 HR_API int hr_recording_exit_code(const hr_recording *recording);
 HR_API int hr_recording_file_count(const hr_recording *recording);
 /* Owned by the recording; NULL outside 0..count-1. By rank, then by process. */

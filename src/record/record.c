@@ -23,18 +23,21 @@
 #define LIBRARY_NAME "libheadroom_record.so"
 #define FILE_MOST    4096
 
-struct hr_recording {
-    hr_handle handle;
-    int exit_code, count;
-    hr_recorded_file *files;
-};
-
 /* Where the output is to stand: "/home/me/headroom.hrt" without its suffix, in two parts. */
 typedef struct output_place {
     char folder[PATH_MAX];
     char base[NAME_MAX];
     char prefix[PATH_MAX + NAME_MAX + 32]; /* of the files while the program runs */
 } output_place;
+
+struct hr_recording {
+    hr_handle handle;
+    int exit_code, count;
+    hr_recorded_file *files;
+    char output[PATH_MAX]; /* as the user gave it */
+    output_place place;
+    void (*end)(void); /* the recorder's, while it records this process; else NULL */
+};
 
 /* ---- before ---- */
 
@@ -309,35 +312,113 @@ static void give_names(const output_place *place, const char *output, hr_recordi
     }
 }
 
-hr_status hr_program_record(const hr_record_options *options, const char *const *program,
-                            hr_recording **out) {
-    HR_TRY(hr_pointer_check(program, "program", __func__));
-    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
-    hr_record_options asked = {.size = sizeof asked};
-    if (options) memcpy(&asked, options, options->size < sizeof asked ? options->size : sizeof asked);
-    const char *output = asked.output ? asked.output : "headroom" HR_TRACE_FILE_SUFFIX;
-    char library[PATH_MAX];
-    output_place place;
-    if (!program || !program[0]) return hr_fail(HR_BAD_INPUT, "there is no program to record");
-    if (asked.counters < HR_COUNTERS_NONE || asked.counters > HR_COUNTERS_SAMPLED)
-        return hr_fail(HR_BAD_INPUT, "counters: %d is no hr_counters_mode", (int)asked.counters);
+/* What was asked for, where it is to stand, and a recording without files. */
+static hr_status make_recording(const hr_record_options *options, hr_record_options *asked, char *library,
+                                hr_recording **out) {
+    *asked = (hr_record_options){.size = sizeof *asked};
+    if (options) memcpy(asked, options, options->size < sizeof *asked ? options->size : sizeof *asked);
+    if (asked->counters < HR_COUNTERS_NONE || asked->counters > HR_COUNTERS_SAMPLED)
+        return hr_fail(HR_BAD_INPUT, "counters: %d is no hr_counters_mode", (int)asked->counters);
     HR_TRY(find_library(library));
+    const char *output = asked->output ? asked->output : "headroom" HR_TRACE_FILE_SUFFIX;
+    output_place place;
     HR_TRY(find_place(output, &place));
     hr_recording *recording = calloc(1, sizeof *recording);
     if (!recording) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a recording");
     recording->handle.kind = HR_HANDLE_RECORDING;
-    hr_status status = run_program(&asked, library, &place, program, &recording->exit_code);
-    if (status == HR_OK) status = gather(&place, recording);
+    recording->place = place;
+    snprintf(recording->output, sizeof recording->output, "%s", output);
+    *out = recording;
+    return HR_OK;
+}
+
+/* The files that came to be get their names. */
+static hr_status collect(hr_recording *recording) {
+    HR_TRY(gather(&recording->place, recording));
+    drop_empty(recording);
+    qsort(recording->files, (size_t)recording->count, sizeof *recording->files, by_rank);
+    give_names(&recording->place, recording->output, recording);
+    return HR_OK;
+}
+
+hr_status hr_program_record(const hr_record_options *options, const char *const *program,
+                            hr_recording **out) {
+    HR_TRY(hr_pointer_check(program, "program", __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
+    if (!program[0]) return hr_fail(HR_BAD_INPUT, "there is no program to record");
+    hr_record_options asked;
+    char library[PATH_MAX];
+    hr_recording *recording;
+    HR_TRY(make_recording(options, &asked, library, &recording));
+    hr_status status = run_program(&asked, library, &recording->place, program, &recording->exit_code);
+    if (status == HR_OK) status = collect(recording);
     if (status != HR_OK) {
         hr_recording_destroy(recording);
         return status;
     }
-    drop_empty(recording);
-    qsort(recording->files, (size_t)recording->count, sizeof *recording->files, by_rank);
-    give_names(&place, output, recording);
     *out = recording;
     return HR_OK;
 }
+
+/* ---- this process ---- */
+
+/* As set_environment() found it: what starts from now on is not recorded. */
+static void clear_environment(void) {
+    static const char *const names[] = {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH",
+                                        "HEADROOM_RECORD_FILE",  "HEADROOM_RECORD_FOR",
+                                        "HEADROOM_RECORD_STEPS", "HEADROOM_RECORD_FROM"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        unsetenv(names[i]);
+}
+
+static hr_status begin(const hr_record_options *asked, const char *library, hr_recording *recording) {
+    void *recorder =
+        dlopen(library, RTLD_NOW | RTLD_LOCAL); /* stays: CUPTI calls it until the process ends */
+    bool (*start)(void) = NULL;
+    if (recorder) *(void **)&start = dlsym(recorder, "headroom_record_begin");
+    if (recorder) *(void **)&recording->end = dlsym(recorder, "headroom_record_end");
+    if (!start || !recording->end)
+        return hr_fail(HR_NOT_AVAILABLE, "the recorder %s cannot be loaded: %s", library, dlerror());
+    if (getenv("HEADROOM_RECORD_FILE")) {
+        recording->end = NULL;
+        return hr_fail(HR_BAD_INPUT, "this process is being recorded already");
+    }
+    set_environment(asked, library, &recording->place);
+    if (start()) return HR_OK;
+    recording->end = NULL;
+    clear_environment();
+    return hr_fail(HR_IO, "%s cannot be written", recording->place.prefix);
+}
+
+hr_status hr_recording_begin(const hr_record_options *options, hr_recording **out) {
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
+    hr_record_options asked;
+    char library[PATH_MAX];
+    hr_recording *recording;
+    HR_TRY(make_recording(options, &asked, library, &recording));
+    hr_status status =
+        asked.counters == HR_COUNTERS_NONE
+            ? begin(&asked, library, recording)
+            : hr_fail(HR_NOT_AVAILABLE, "counters are read from a program's start on: use headroom "
+                                        "record, or hr_program_record()");
+    if (status != HR_OK) {
+        hr_recording_destroy(recording);
+        return status;
+    }
+    *out = recording;
+    return HR_OK;
+}
+
+hr_status hr_recording_end(hr_recording *recording) {
+    HR_TRY(hr_handle_check(recording, HR_HANDLE_RECORDING, __func__));
+    if (!recording->end) return HR_OK;
+    recording->end();
+    recording->end = NULL;
+    clear_environment();
+    return collect(recording);
+}
+
+/* ---- what there is ---- */
 
 int hr_recording_exit_code(const hr_recording *recording) {
     if (hr_handle_check(recording, HR_HANDLE_RECORDING, __func__) != HR_OK) return 0;
@@ -356,6 +437,7 @@ const hr_recorded_file *hr_recording_file(const hr_recording *recording, int pla
 
 void hr_recording_destroy(hr_recording *recording) {
     if (!recording || hr_handle_check(recording, HR_HANDLE_RECORDING, __func__) != HR_OK) return;
+    (void)hr_recording_end(recording);
     for (int i = 0; i < recording->count; i++)
         free(recording->files[i].notes);
     free(recording->files);

@@ -387,8 +387,16 @@ static void start_counters(void) {
     if (wanted && strcmp(wanted, "sampled") == 0) sampled_counters_start(&state.cupti);
 }
 
+/* A second recording of one process: CUPTI serves us already, though another profiler may have taken its
+ * buffers since. */
+static bool start_again(void) {
+    state.devices_known = false;
+    return configure();
+}
+
 bool activity_start(void) {
     char sentence[2048];
+    if (state.running) return start_again();
     if (!cupti_open(&state.cupti, sentence, sizeof sentence)) {
         recorder_note("%s", sentence);
         return false;

@@ -163,7 +163,10 @@ bool record_file_open(const char *path) {
     hr_trace_file_header header = make_header();
     failure = 0;
     good_length = sizeof header;
-    strings.written = 0;
+    strings.written = 0; /* those of an earlier recording are this one's, too */
+    known_count = 0;
+    last_thread = -1;
+    encoder.records = 0;
     hr_trace_encode_next(&encoder);
     return write_all(&header, sizeof header);
 }

@@ -5,6 +5,7 @@
  * along, so its state stands in file-local variables here and beside. */
 #include "record/inject/recorder.h"
 
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -38,10 +39,11 @@ typedef struct recorder {
     pthread_cond_t wake;
     pthread_t thread;
     bool tried, running, thread_running, ending;
-    bool stirred;      /* there is news for the drain thread */
-    atomic_int window; /* enum window */
-    atomic_bool cuda;  /* the driver started and CUPTI is there */
-    double seconds;    /* that the window stays open, 0 = until the end */
+    bool stirred;       /* there is news for the drain thread */
+    bool watches_forks; /* forget_parent() is registered */
+    atomic_int window;  /* enum window */
+    atomic_bool cuda;   /* the driver started and CUPTI is there */
+    double seconds;     /* that the window stays open, 0 = until the end */
     uint64_t opened;
     char from[256]; /* range that opens it, "" = the start */
     int64_t steps;  /* ranges after which it closes, 0 = never */
@@ -248,6 +250,7 @@ static void finish(void) {
     pthread_cond_signal(&state.wake);
     pthread_mutex_unlock(&state.lock);
     if (state.thread_running) pthread_join(state.thread, NULL);
+    state.thread_running = false;
     drain();
     record_file_close();
 }
@@ -313,9 +316,12 @@ static bool start_once(void) {
     read_settings();
     put_program();
     record_file_flush();
+    state.ending = false;
     state.thread_running = start_thread();
+    if (!state.watches_forks) pthread_atfork(NULL, NULL, forget_parent);
+    state.watches_forks = true;
     atexit(finish);
-    pthread_atfork(NULL, NULL, forget_parent);
+    atomic_store(&state.window, WINDOW_WAITS);
     state.running = true;
     if (!state.from[0]) open_window();
     return true;
@@ -332,15 +338,44 @@ bool recorder_start(void) {
     return running;
 }
 
+static void start_cuda(void) {
+    if (!activity_start()) return;
+    state.cuda = true;
+    atexit(finish); /* before the driver's own end, also where NVTX started first */
+    if (recorder_is_open()) activity_open();
+}
+
 /* The CUDA driver calls this at the end of cuInit. */
 __attribute__((visibility("default"))) int InitializeInjection(void) {
     if (!recorder_start()) return 1;
     pthread_mutex_lock(&state.start_lock);
-    if (!state.cuda && activity_start()) {
-        state.cuda = true;
-        atexit(finish); /* before the driver's own end, also where NVTX started first */
-        if (recorder_is_open()) activity_open();
-    }
+    if (!state.cuda) start_cuda();
     pthread_mutex_unlock(&state.start_lock);
     return 1;
+}
+
+/* ---- in a program that calls the recorder itself: hr_recording_begin() ---- */
+
+/* Whether the driver has started, or soon will: it asked for no recorder then. A CUPTI that was named is one
+ * that the caller wants. */
+static bool has_driver(void) {
+    return getenv(RECORD_VARIABLE_CUPTI) || dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+}
+
+__attribute__((visibility("default"))) bool headroom_record_begin(void) {
+    pthread_mutex_lock(&state.start_lock);
+    bool begun = !state.running;
+    if (begun) {
+        state.tried = true;
+        begun = start_once();
+        if (begun && has_driver()) start_cuda();
+    }
+    pthread_mutex_unlock(&state.start_lock);
+    return begun;
+}
+
+__attribute__((visibility("default"))) void headroom_record_end(void) {
+    pthread_mutex_lock(&state.start_lock);
+    finish();
+    pthread_mutex_unlock(&state.start_lock);
 }

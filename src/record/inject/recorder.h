@@ -80,7 +80,8 @@ void driver_put_devices(void);
 
 /* ---- cupti_activity.c ---- */
 
-/* Called once the CUDA driver starts. False where CUPTI is not to be had; a note says why. */
+/* Called once the CUDA driver starts, and by each further recording of this process. False where CUPTI is not
+ * to be had; a note says why. */
 bool activity_start(void);
 void activity_open(void);
 void activity_close(void);
