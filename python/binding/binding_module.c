@@ -106,6 +106,7 @@ static PyMethodDef functions[] = {
     {"library_folder", library_folder, METH_NOARGS, "Where the library's kernels lie."},
     {"dtype_names", dtype_names, METH_NOARGS, "The names of the language's dtypes, by their numbers."},
     {"diagnose", binding_diagnose, METH_VARARGS, "Reads traces and says what limits the program."},
+    {"record_begin", binding_record_begin, METH_VARARGS, "Records this process from now on."},
     {"gradient_text", (PyCFunction)(void (*)(void))binding_gradient, METH_VARARGS | METH_KEYWORDS,
      "The gradient of a kernel as a text, and notes."},
     {"xla_handler", binding_xla_handler, METH_NOARGS, "The custom call that JAX compiles into its programs."},
@@ -117,11 +118,9 @@ static int types_make(PyObject *module, binding *binding) {
     const struct {
         PyType_Spec *spec;
         PyTypeObject **place;
-    } types[] = {{&adapter_spec, &binding->adapter_type},
-                 {&device_spec, &binding->device_type},
-                 {&kernel_spec, &binding->kernel_type},
-                 {&run_spec, &binding->run_type},
-                 {&diagnosis_spec, &binding->diagnosis_type}};
+    } types[] = {{&adapter_spec, &binding->adapter_type},     {&device_spec, &binding->device_type},
+                 {&kernel_spec, &binding->kernel_type},       {&run_spec, &binding->run_type},
+                 {&diagnosis_spec, &binding->diagnosis_type}, {&recording_spec, &binding->recording_type}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         *types[i].place = (PyTypeObject *)PyType_FromModuleAndSpec(module, types[i].spec, NULL);
         if (!*types[i].place || PyModule_AddType(module, *types[i].place) < 0) return -1;

@@ -29,6 +29,7 @@ from ._headroom import (
     version,
 )
 from ._kernel import Kernel, kernel, library
+from ._record import Recording, record
 from ._reports import Check, Diagnosis, Floor, Run, diagnose
 
 __version__: str = version()
@@ -63,6 +64,7 @@ __all__ = [
     "NotAvailable",
     "OutOfMemory",
     "OutOfRange",
+    "Recording",
     "Run",
     "WrongResult",
     "diagnose",
@@ -70,5 +72,6 @@ __all__ = [
     "grad",
     "kernel",
     "library",
+    "record",
     "version",
 ]
