@@ -6,11 +6,15 @@
 #include <stdio.h>
 #include <string.h>
 
+/* "streaming|cached" */
+#define FIRST(constant, word) word
+#define NEXT(constant, word)  "|" word
+
 const hr_knob hr_knob_list[HR_KNOB_COUNT] = {
 #define NUMBER(name, schedules, least, most, label, words)                                                   \
     {#name, label, NULL, words, schedules, least, most, offsetof(hr_knobs, name)},
-#define CHOICE(name, schedules, type, most, values, label, words)                                            \
-    {#name, label, values, words, schedules, 1, most, offsetof(hr_knobs, name)},
+#define CHOICE(name, schedules, type, label, words, values)                                                  \
+    {#name, label, values, words, schedules, 1, HR_##name##_END - 1, offsetof(hr_knobs, name)},
 #include "schedule/knobs.def"
 #undef NUMBER
 #undef CHOICE
@@ -96,8 +100,7 @@ const char *hr_tuning_help(void) {
                                "where a plan has several. Unset, a schedule chooses by itself.\n"
 #define NUMBER(name, schedules, least, most, label, words)                                                   \
     "\n  " label " " #least "..." #most "\n      " words "\n"
-#define CHOICE(name, schedules, type, most, values, label, words)                                            \
-    "\n  " label " " values "\n      " words "\n"
+#define CHOICE(name, schedules, type, label, words, values) "\n  " label " " values "\n      " words "\n"
 #include "schedule/knobs.def"
 #undef NUMBER
 #undef CHOICE
