@@ -188,3 +188,21 @@ const char *hr_element_text(hr_printer *p, const hr_expr *element) {
         valid = valid ? hr_format(p, "%s && %s", p->live, valid) : p->live;
     return valid ? hr_format(p, "(%s ? %s : 0)", valid, text) : text;
 }
+
+const char *hr_emit_scatter_condition(hr_printer *p, const hr_step *step, int axes) {
+    const hr_statement *statement = &p->function->statements[step->statement];
+    const hr_tensor *tensor = &p->function->tensors[statement->tensor];
+    const char *condition = NULL;
+    for (int a = 0; a < axes; a++) {
+        const hr_expr *subscript = statement->subscripts[a];
+        const bool leaves_out = hr_subscript_leaves_out(subscript);
+        if (!leaves_out &&
+            (hr_subscript_is_safe(p->function, subscript, tensor->shape[a]) || hr_expr_is_affine(subscript)))
+            continue;
+        condition =
+            hr_format(p, "%s%s%s(%s, %s, %d, fault)", condition ? condition : "", condition ? " && " : "",
+                      leaves_out ? "is_place" : "in_range", hr_expr_text(p, subscript),
+                      hr_emit_size(p, tensor->shape[a]), step->target->id * HR_AXES_MAX + a + 1);
+    }
+    return condition;
+}

@@ -12,4 +12,7 @@ const char *hr_element_text(hr_printer *printer, const hr_expr *element);
 /* The deepest level of what its row pointer depends on. */
 hr_emit_level hr_element_pointer_level(hr_printer *printer, const hr_expr *element);
 
+/* HR_STEP_SCATTER: the flag that the first `axes` subscripts are on their axes; NULL where that is known. */
+const char *hr_emit_scatter_condition(hr_printer *printer, const hr_step *step, int axes);
+
 #endif

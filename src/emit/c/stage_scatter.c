@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "emit/c/stage_order.h"
 #include "emit/c/stage_prefetch.h"
+#include "emit/element.h"
 #include "emit/reduce.h"
 #include "emit/templates/cpu/places.h"
 
@@ -17,25 +18,6 @@ static bool is_row_scatter(hr_stage_printer *s, const hr_statement *statement) {
     for (int a = 0; a < rank - 1; a++)
         if (hr_expr_level(s->p, statement->subscripts[a]) == HR_AT_LANE) return false;
     return true;
-}
-
-/* The flag that all subscripts up to `axes` are on their axes. */
-static const char *print_scatter_valid(hr_stage_printer *s, const hr_statement *statement, int axes) {
-    hr_printer *p = s->p;
-    const hr_tensor *tensor = &s->function->tensors[statement->tensor];
-    const char *condition = NULL;
-    for (int a = 0; a < axes; a++) {
-        const hr_expr *subscript = statement->subscripts[a];
-        const bool leaves_out = hr_subscript_leaves_out(subscript);
-        if (!leaves_out &&
-            (hr_subscript_is_safe(s->function, subscript, tensor->shape[a]) || hr_expr_is_affine(subscript)))
-            continue;
-        condition =
-            hr_format(p, "%s%s%s(%s, %s, %d, fault)", condition ? condition : "", condition ? " && " : "",
-                      leaves_out ? "is_place" : "in_range", hr_expr_text(p, subscript),
-                      hr_emit_size(p, tensor->shape[a]), s->stage->steps[0].target->id * HR_AXES_MAX + a + 1);
-    }
-    return condition ? condition : "true";
 }
 
 /* What is added, as C, or what is stored in the place. */
@@ -57,9 +39,15 @@ static void print_subscripts(hr_stage_printer *s, const hr_statement *statement)
         hr_expr_prepare(s->p, statement->subscripts[a], HR_AT_TASK);
 }
 
+/* The flag that the first `axes` subscripts of what the stage writes are on their axes. */
+static const char *valid_text(hr_stage_printer *s, int axes) {
+    const char *condition = hr_emit_scatter_condition(s->p, &s->stage->steps[0], axes);
+    return condition ? condition : "true";
+}
+
 /* Tasks without such a row are left out. */
 static void print_check(hr_stage_printer *s, const hr_statement *statement) {
-    hr_print(s->p, "if (!(%s)) continue;", print_scatter_valid(s, statement, statement->subscript_count - 1));
+    hr_print(s->p, "if (!(%s)) continue;", valid_text(s, statement->subscript_count - 1));
 }
 
 static void print_task(hr_stage_printer *s) {
@@ -194,7 +182,7 @@ static void print_element_scatter(hr_stage_printer *s, const hr_step *step, cons
         p->indent++;
     }
     hr_printer_forget(p, HR_AT_TASK);
-    hr_print(p, "if (!(%s)) continue;", print_scatter_valid(s, statement, rank));
+    hr_print(p, "if (!(%s)) continue;", valid_text(s, rank));
     hr_print(p, "const int64_t place = %s;",
              hr_emit_offset(p, statement->tensor, statement->subscripts, rank));
     if (!shared) hr_print(p, "if (%s != thread) continue;", owner_of(s, statement, false, "place"));

@@ -5,6 +5,7 @@
  */
 #include "base/dtype.h"
 #include "emit/cuda/stage_cuda.h"
+#include "emit/element.h"
 #include "emit/reduce.h"
 
 #include <inttypes.h>
@@ -25,26 +26,6 @@ bool hr_cuda_is_grouped_scatter(const hr_cuda_stage *s, const hr_step *step) {
     return true;
 }
 
-/* The flag that the first `axes` subscripts are on their axes; NULL where that is known. */
-static const char *scatter_condition(hr_cuda_stage *s, const hr_step *step, int axes) {
-    hr_printer *p = s->p;
-    const hr_statement *statement = hr_cuda_statement(s, step);
-    const hr_tensor *tensor = &s->function->tensors[statement->tensor];
-    const char *condition = NULL;
-    for (int a = 0; a < axes; a++) {
-        const hr_expr *subscript = statement->subscripts[a];
-        const bool leaves_out = hr_subscript_leaves_out(subscript);
-        if (!leaves_out &&
-            (hr_subscript_is_safe(s->function, subscript, tensor->shape[a]) || hr_expr_is_affine(subscript)))
-            continue;
-        condition =
-            hr_format(p, "%s%s%s(%s, %s, %d, fault)", condition ? condition : "", condition ? " && " : "",
-                      leaves_out ? "is_place" : "in_range", hr_expr_text(p, subscript),
-                      hr_emit_size(p, tensor->shape[a]), step->target->id * HR_AXES_MAX + a + 1);
-    }
-    return condition;
-}
-
 const char *hr_cuda_scatter_type(const hr_cuda_stage *s, const hr_step *step) {
     return hr_c_compute(hr_compute_type(s->function->tensors[hr_cuda_statement(s, step)->tensor].dtype));
 }
@@ -57,7 +38,7 @@ void hr_cuda_print_scatter(hr_cuda_stage *s, const hr_step *step, const char *va
         hr_print(p, "y%d[v] = (%s)%s;", id, hr_cuda_scatter_type(s, step), value);
         return;
     }
-    const char *condition = scatter_condition(s, step, rank);
+    const char *condition = hr_emit_scatter_condition(s->p, step, rank);
     const char *tensor = hr_emit_tensor(p, statement->tensor);
     const char *offset = hr_emit_offset(p, statement->tensor, statement->subscripts, rank);
     const char *added = hr_format(p, "(%s)%s", hr_cuda_scatter_type(s, step), value);
@@ -79,7 +60,7 @@ void hr_cuda_print_group_scatter(hr_cuda_stage *s, const hr_step *step) {
     int rank = statement->subscript_count, id = (int)(step - s->stage->steps);
     const char *aligned =
         hr_cuda_is_aligned(s, statement->tensor, statement->subscripts) ? "ALIGNED" : "false";
-    const char *condition = scatter_condition(s, step, rank - 1);
+    const char *condition = hr_emit_scatter_condition(s->p, step, rank - 1);
     const char *row = hr_format(p, "%s + %s + %s", hr_emit_tensor(p, statement->tensor),
                                 hr_emit_offset(p, statement->tensor, statement->subscripts, rank - 1),
                                 hr_cuda_group_start(s));
