@@ -2,7 +2,8 @@
  *
  * Expressions share nodes. A walk enters each node once, so that it takes time in proportion to the nodes
  * there are. It keeps a stack of its own: a deep expression takes memory, not the stack of the thread.
- * Arguments are entered in order, a node before its arguments.
+ * Arguments are entered in order, a node before its arguments. What makes a value of a node out of those of
+ * its arguments, or goes into some of them only, is a function that calls itself instead.
  */
 #ifndef HR_IR_VISIT_H
 #define HR_IR_VISIT_H
