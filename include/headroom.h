@@ -657,7 +657,7 @@ typedef struct hr_stage_info {
 } hr_stage_info;
 
 typedef struct hr_variant {
-    char label[96]; /* "stores streaming, accumulators 2": hr_tuning_help() */
+    char label[96]; /* "stores streaming, accumulators 2", "stage 2: jam 2": hr_tuning_help() */
     double seconds;
     bool chosen;
 } hr_variant;

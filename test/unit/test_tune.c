@@ -488,6 +488,20 @@ static void test_database_hostile_rows_and_versions(void **state) {
     folder_remove(&folder);
 }
 
+/* A file of the schema before holds one set of knobs for all stages: it is begun anew, never misread. */
+static void test_database_of_an_earlier_version(void **state) {
+    (void)state;
+    folder folder;
+    folder_make(&folder);
+    keep_one(folder.path, "key", HR_TUNE_FULL, 5, true);
+    put_row(&folder, "0.5 3 7 0 0\n", true);
+    sql(folder.file, "PRAGMA user_version = 2");
+    assert_int_equal(find_one(folder.path, "key", HR_TUNE_NONE), -1);
+    keep_one(folder.path, "key", HR_TUNE_QUICK, 6, true); /* not a lesser result beside a full one */
+    assert_int_equal(find_one(folder.path, "key", HR_TUNE_QUICK), 6);
+    folder_remove(&folder);
+}
+
 /* A link in the place of the database is not followed. */
 static void test_database_is_no_link(void **state) {
     (void)state;
@@ -588,6 +602,7 @@ int main(void) {
         cmocka_unit_test(test_best_of_each_stage_go_together),
         cmocka_unit_test(test_database_keeps_all),
         cmocka_unit_test(test_database_modes),
+        cmocka_unit_test(test_database_of_an_earlier_version),
         cmocka_unit_test(test_database_is_no_link),
         cmocka_unit_test(test_database_corrupt_is_rebuilt),
         cmocka_unit_test(test_database_hostile_rows_and_versions),
