@@ -15,6 +15,9 @@
  * operands, beside the rest.
  */
 #include "run/kernel.h"
+#include "schedule/cuda/choose_attention.h"
+#include "schedule/cuda/choose_backward.h"
+#include "schedule/schedule.h"
 
 #include "base/dtype.h"
 
@@ -286,8 +289,34 @@ hr_status hr_stages_describe(const hr_plan *plan, const int64_t *extents, const 
     return status;
 }
 
-void hr_floor_of_state(const hr_kernel *kernel, const hr_prepared *state, const hr_work *work,
+/* What 16-bit values, or operands of a gradient, are multiplied by in a region of a GPU. */
+static hr_dtype region_dtype(const hr_stage *stage) {
+    switch (stage->schedule->kind) {
+    case HR_SCHEDULE_CUDA_ATTENTION:
+        return stage->schedule->attention->dtype;
+    case HR_SCHEDULE_CUDA_BACKWARD:
+        return stage->schedule->backward->dtype;
+    default:
+        return HR_F32;
+    }
+}
+
+/* The weights of attention, which the text computes in f32, are rounded to the type of the values as they
+ * become an operand, and so is what its gradients make of them: these products run at that type's rate. */
+static hr_work work_of_regions(const hr_plan *plan, const hr_work *work) {
+    hr_work out = *work;
+    for (int s = 0; s < plan->stage_count; s++) {
+        const hr_dtype dtype = region_dtype(&plan->stages[s]);
+        if (dtype == HR_F32) continue;
+        out.products[dtype] += out.products[HR_F32];
+        out.products[HR_F32] = 0;
+    }
+    return out;
+}
+
+void hr_floor_of_state(const hr_kernel *kernel, const hr_prepared *state, const hr_work *given,
                        hr_floor *out) {
+    const hr_work settled = work_of_regions(state->plan, given), *work = &settled;
     hr_roof roof = kernel->roof;
     if (!kernel->device->limits.compute && state->launch_threads == 1) roof.launch = 0;
     roof = roof_of_target(&kernel->device->limits, &roof);

@@ -4,6 +4,7 @@
 #include "lang/program.h"
 #include "run/kernel.h"
 #include "schedule/target.h"
+#include "support/cuda_case.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -189,6 +190,29 @@ static void test_names_of_what_is_materialised(void **state) {
     hr_arena_destroy(arena);
 }
 
+/* Both products of attention in one kernel are of bf16: its floor is theirs, not that of f32 in parts. */
+static void test_weights_of_attention_are_rounded(void **state) {
+    (void)state;
+    static const char text[] =
+        "kernel attention(q: bf16[H, I, D], k: bf16[H, J, D], v: bf16[H, J, D]) -> (o: bf16[H, I, D])\n{\n"
+        "    s[h, i, j] = sum[d](q[h, i, d] * k[h, j, d]) * rsqrt(D)\n"
+        "    o[h, i, e] = sum[j](softmax[j](s[h, i, j]) * v[h, j, e])\n}\n";
+    const hr_function *function = function_of(text);
+    const hr_device_limits limits = cuda_case_limits(90, 0);
+    const int64_t extents[] = {16, 4096, 128, 4096}; /* H, I, D, J */
+    struct hr_device device = {.limits = limits};
+    const hr_kernel kernel = {.device = &device, .function = function, .roof = roof};
+    hr_prepared prepared = {.launch_threads = limits.threads};
+    hr_work work;
+    hr_floor floor;
+    assert_int_equal(hr_schedule_create(function, extents, NULL, &limits, NULL, &prepared.plan), HR_OK);
+    assert_int_equal(hr_plan_work(prepared.plan, extents, &work), HR_OK);
+    hr_floor_of_state(&kernel, &prepared, &work, &floor);
+    assert_string_equal(floor.bound, "tensor");
+    near(floor.seconds, 4.0 * 16 * 4096 * 4096 * 128 / roof.tensor_bf16);
+    hr_plan_destroy(prepared.plan);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_names_of_what_is_materialised),
@@ -199,6 +223,7 @@ int main(void) {
         cmocka_unit_test(test_the_bound_is_named),
         cmocka_unit_test(test_products_by_their_operands),
         cmocka_unit_test(test_f64_counts_at_its_own_rate),
+        cmocka_unit_test(test_weights_of_attention_are_rounded),
     };
     return cmocka_run_group_tests(tests, NULL, end);
 }
