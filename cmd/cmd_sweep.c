@@ -59,23 +59,20 @@ static bool read_list(const char *text, range *out) {
     }
 }
 
-/* `step` 0: powers of two and halfway between them. */
+/* `step` 0: powers of two and halfway between them. Both ends are always there. */
 static bool range_fill(range *out, int64_t from, int64_t to, int64_t step) {
-    if (from < 1 || to < from) return false;
-    if (!range_add(out, from) || !range_add(out, to)) return false;
-    if (step) {
-        for (int64_t value = from; value <= to - step; value += step)
-            if (!range_add(out, value + step)) return false;
-        return true;
+    bool fits = from >= 1 && to >= from && range_add(out, to);
+    if (!fits || from == to) return fits;
+    for (int64_t value = from; step && value < to && fits; value += step < to - value ? step : to - value)
+        fits = range_add(out, value);
+    if (step) return fits;
+    fits = range_add(out, from);
+    for (int64_t power = 1; power < to && fits; power = power <= to / 2 ? 2 * power : to) {
+        const int64_t middle = power + power / 2;
+        if (power > from) fits = range_add(out, power);
+        if (middle > power && middle > from && middle < to) fits = fits && range_add(out, middle);
     }
-    for (int64_t power = 1; power <= to; power *= 2) {
-        if (power > from && !range_add(out, power)) return false;
-        if (power >= 2 && power + power / 2 > from && power + power / 2 < to &&
-            !range_add(out, power + power / 2))
-            return false;
-        if (power > INT64_MAX / 2) break;
-    }
-    return true;
+    return fits;
 }
 
 static bool read_span(const char *text, range *out) {
