@@ -20,24 +20,10 @@ from pathlib import Path
 import torch
 
 import headroom_api as api
+from attention_rounds import Clock
 
 HERE = Path(__file__).resolve().parent
 CYCLES = 3_000_000  # more than the host needs to queue forty launches
-
-
-class Clock:
-    def __init__(self):
-        self.other = torch.empty(160 << 20, dtype=torch.uint8, device="cuda")
-
-    def time(self, run):
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-        self.other.sum(dtype=torch.uint8)
-        torch.cuda._sleep(CYCLES)
-        begin.record()
-        run()
-        end.record()
-        torch.cuda.synchronize()
-        return begin.elapsed_time(end) * 1e-3
 
 
 def ours(library, path, name, arrays):
@@ -96,7 +82,7 @@ def main():
     torch.cuda.set_stream(stream)
     library.stream(stream.cuda_stream)
     runs, results, wanted = competitors(library, options.count, options.size)
-    clock, times = Clock(), {name: [] for name in runs}
+    clock, times = Clock(CYCLES), {name: [] for name in runs}
     for run in runs.values():
         run()
     torch.cuda.synchronize()
