@@ -112,7 +112,7 @@ static int page_save(const arguments *arguments, const hr_ladder_result *result,
 
 /* A wrong step is a wrong result; one that could not run where others could is none. */
 static int report(const arguments *arguments, const terminal *terminal, const hr_ladder_result *result) {
-    const char *page = arguments_value(arguments, "output", NULL);
+    const char *page = arguments_value(arguments, "html", NULL);
     char *text;
     const hr_status status = arguments_has(arguments, "json")
                                  ? hr_report_ladder_json(result, &text)
@@ -154,7 +154,7 @@ static int climb_run(const arguments *arguments, terminal *terminal, int index, 
 }
 
 static int run_ladder(const arguments *arguments, terminal *terminal) {
-    const char *page = arguments_value(arguments, "output", NULL);
+    const char *page = arguments_value(arguments, "html", NULL);
     const char *shown = arguments_value(arguments, "show", NULL);
     hr_ladder_info ladder;
     climb climb = {.sizes = NULL};
@@ -172,7 +172,7 @@ static int run_ladder(const arguments *arguments, terminal *terminal) {
 static const flag flags[] = {
     {0, "list", NULL, "say what each step changes and why; needs no GPU"},
     {0, "show", "N", "print the CUDA of step N; needs no GPU"},
-    {'o', "output", "PAGE.html", "write a page: a bar a step, and its source"},
+    {'o', "html", "FILE", "write a page: a bar a step, and its source"},
     {0, "tune", "MODE", "of the last step, the tool's own: none, quick, full"},
     {0, "device", "NAME", "cuda or cuda:I"},
     {0, "json", NULL, "print one JSON object"},

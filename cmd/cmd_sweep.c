@@ -205,7 +205,7 @@ static int page_save(const arguments *arguments, const hr_extent_sweep *sweep, c
 
 static int report(const sweeping *sweeping) {
     const arguments *arguments = sweeping->arguments;
-    const char *page = arguments_value(arguments, "output", NULL);
+    const char *page = arguments_value(arguments, "html", NULL);
     const bool json = arguments_has(arguments, "json");
     char *text;
     if (sweeping->sweep.count == 0) return 0; /* stopped before the first */
@@ -220,7 +220,7 @@ static int report(const sweeping *sweeping) {
 
 static int run_sweep(const arguments *arguments, terminal *terminal) {
     range range;
-    const char *page = arguments_value(arguments, "output", NULL);
+    const char *page = arguments_value(arguments, "html", NULL);
     int code = page ? output_check(arguments, page) : 0;
     if (code == 0 && arguments->word_count > WORDS_MAX)
         code = complain(arguments, "more than %d words", WORDS_MAX);
@@ -251,7 +251,7 @@ static int run_sweep(const arguments *arguments, terminal *terminal) {
 }
 
 static const flag flags[] = {
-    {'o', "output", "PAGE.html", "write a page with the plot"},
+    {'o', "html", "FILE", "write a page with the plot"},
     {0, "device", "NAME", "cpu, cuda or cuda:I; the best there is otherwise"},
     {0, "tune", "MODE", "none (the cost model, or what was found before), quick, full"},
     {0, "no-verify", NULL, "do not check results against the text's meaning"},

@@ -11,8 +11,8 @@ _headroom_flags() {
     record) echo --output --for --from-range --steps --counters --help ;;
     diagnose) echo --ranks --compare --roof --json --html --perfetto --help ;;
     bench) echo --only --size --tune --repeat --device --no-verify --json --csv --help ;;
-    sweep) echo --output --device --tune --no-verify --json --help ;;
-    ladder) echo --list --show --output --tune --device --json --help ;;
+    sweep) echo --html --device --tune --no-verify --json --help ;;
+    ladder) echo --list --show --html --tune --device --json --help ;;
     generate) echo --chat --system --number --temperature --top-k --top-p --min-p --seed --context --device --threads --text --explain --json --help ;;
     esac
 }

@@ -77,7 +77,7 @@ complete -c headroom -n "__fish_seen_subcommand_from bench" -l no-verify
 complete -c headroom -n "__fish_seen_subcommand_from bench" -l json
 complete -c headroom -n "__fish_seen_subcommand_from bench" -l csv -r
 complete -c headroom -n "__fish_seen_subcommand_from bench" -l help -s h
-complete -c headroom -n "__fish_seen_subcommand_from sweep" -l output -s o -r
+complete -c headroom -n "__fish_seen_subcommand_from sweep" -l html -s o -r
 complete -c headroom -n "__fish_seen_subcommand_from sweep" -l device -x -a "cpu cuda"
 complete -c headroom -n "__fish_seen_subcommand_from sweep" -l tune -x -a "none quick full"
 complete -c headroom -n "__fish_seen_subcommand_from sweep" -l no-verify
@@ -85,7 +85,7 @@ complete -c headroom -n "__fish_seen_subcommand_from sweep" -l json
 complete -c headroom -n "__fish_seen_subcommand_from sweep" -l help -s h
 complete -c headroom -n "__fish_seen_subcommand_from ladder" -l list
 complete -c headroom -n "__fish_seen_subcommand_from ladder" -l show -x
-complete -c headroom -n "__fish_seen_subcommand_from ladder" -l output -s o -r
+complete -c headroom -n "__fish_seen_subcommand_from ladder" -l html -s o -r
 complete -c headroom -n "__fish_seen_subcommand_from ladder" -l tune -x -a "none quick full"
 complete -c headroom -n "__fish_seen_subcommand_from ladder" -l device -x -a "cuda"
 complete -c headroom -n "__fish_seen_subcommand_from ladder" -l json
