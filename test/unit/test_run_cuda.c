@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include <cmocka.h>
+#include <math.h>
 
 #include "support/fake_device.h"
 
@@ -96,8 +97,24 @@ static void pick_kernel(const int64_t *words) { /* table at y, 3 scalars, V N, 3
     if (fault_next.access) *(hr_fault *)(intptr_t)words[12] = fault_next;
 }
 
+static void softmax_kernel(const int64_t *words) { /* x y, 2 scalars, M N */
+    const uint16_t *x = (const uint16_t *)(intptr_t)words[0];
+    uint16_t *y = (uint16_t *)(intptr_t)words[1];
+    const int64_t columns = words[5];
+    for (int64_t m = 0; m < words[4]; m++) {
+        double total = 0;
+        for (int64_t n = 0; n < columns; n++)
+            total += exp(hr_dtype_load(HR_BF16, x, (size_t)(m * columns + n)));
+        for (int64_t n = 0; n < columns; n++)
+            hr_dtype_store(HR_BF16, y, (size_t)(m * columns + n),
+                           exp(hr_dtype_load(HR_BF16, x, (size_t)(m * columns + n))) / total + spoil);
+    }
+}
+
 static void run_kernel(const char *name, void *words) {
-    if (strncmp(name, "hr_fill", 7) == 0)
+    if (strcmp(hr_kernel_name(kernel), "softmax") == 0)
+        softmax_kernel(words);
+    else if (strncmp(name, "hr_fill", 7) == 0)
         fill_kernel(name, words);
     else if (strcmp(name, "hr_digest") == 0)
         digest_kernel(words);
@@ -423,6 +440,109 @@ static void test_failures(void **state) {
         }
 }
 
+/* ---- ladders ---- */
+
+enum { LADDER_SOFTMAX = 1, LADDER_ROWS = 3, LADDER_COLUMNS = 8, LADDER_STEPS = 6 };
+
+static const char softmax_text[] =
+    "kernel softmax(x: T[M, N]) -> (y: T[M, N]) { y[m, n] = softmax[n](x[m, n]) }\n";
+
+static void load_softmax(hr_dtype dtype) {
+    uint16_t values[LADDER_ROWS * LADDER_COLUMNS];
+    const int64_t shape[] = {LADDER_ROWS, LADDER_COLUMNS};
+    for (size_t i = 0; i < LADDER_ROWS * LADDER_COLUMNS; i++)
+        hr_dtype_store(HR_BF16, values, i, (double)(i % 5) / 4);
+    good(hr_kernel_load(device, "softmax.hr", softmax_text, sizeof softmax_text - 1, NULL, &kernel));
+    good(hr_kernel_bind_dtype(kernel, "T", dtype));
+    kernel->roof =
+        (hr_roof){.copy = 1e9, .read = 1e9, .write = 1e9, .vector_f32 = 1e12, .launch = 1e-6, .threads = 132};
+    kernel->roof_known = true; /* measuring it takes longer than all else here */
+    if (dtype != HR_BF16) return;
+    bind("x", put(values, LADDER_ROWS * LADDER_COLUMNS, sizeof *values), HR_BF16, 2, shape, NULL);
+    bind("y", put(values, LADDER_ROWS * LADDER_COLUMNS, sizeof *values), HR_BF16, 2, shape, NULL);
+}
+
+static void unload_softmax(void) {
+    const char *names[] = {"x", "y"};
+    for (size_t i = 0; i < 2; i++) {
+        hr_array array = {.size = sizeof array};
+        good(hr_kernel_array(kernel, names[i], &array));
+        hr_device_release(device, array.data, LADDER_ROWS * LADDER_COLUMNS * 2);
+    }
+}
+
+/* What the fake device's kernel computes is right: so is each step, and all take the same time. */
+static void test_ladder(void **state) {
+    (void)state;
+    hr_ladder_options options = {.size = sizeof options, .seconds = 1e-3};
+    hr_ladder_result *result = NULL;
+    load_softmax(HR_BF16);
+    good(hr_ladder_run(kernel, LADDER_SOFTMAX, &options, &result));
+    assert_int_equal(result->row_count, LADDER_STEPS);
+    assert_string_equal(result->sizes, "M=3 N=8");
+    for (int i = 0; i < LADDER_STEPS; i++) {
+        const hr_ladder_row *row = &result->rows[i];
+        assert_int_equal(row->number, i + 1);
+        assert_null(row->fault);
+        assert_true(row->verified.ok && row->verified.points > 0);
+        assert_true(row->seconds.median > 0.00199 && row->seconds.median < 0.00201);
+        assert_true(i ? fabs(row->gain - 1) < 1e-3 : row->gain == 0);
+        assert_true(row->headroom > 0);
+    }
+    hr_ladder_result_destroy(result);
+
+    spoil = 0.25;
+    options.only = 4;
+    good(hr_ladder_run(kernel, LADDER_SOFTMAX, &options, &result));
+    assert_int_equal(result->row_count, 1);
+    assert_int_equal(result->rows[0].number, 4);
+    assert_true(!result->rows[0].verified.ok && result->rows[0].gain > 0);
+    hr_ladder_result_destroy(result);
+    unload_softmax();
+}
+
+/* The cluster is a lever of sm_90: an older card says so, and goes on. */
+static void test_ladder_on_an_older_card(void **state) {
+    hr_ladder_result *result = NULL;
+    assert_int_equal(tear_down(state), 0);
+    assert_int_equal(fake_set_up(state), 0);
+    spoil = 0;
+    fake->kernel = run_kernel;
+    fake->compute = 80;
+    good(hr_device_open("cuda", &device));
+    load_softmax(HR_BF16);
+    good(hr_ladder_run(kernel, LADDER_SOFTMAX,
+                       &(hr_ladder_options){sizeof(hr_ladder_options), .seconds = 1e-3}, &result));
+    assert_int_equal(result->row_count, LADDER_STEPS);
+    assert_string_equal(result->rows[4].fault, "needs sm_90");
+    assert_true(!result->rows[5].fault && result->rows[5].verified.ok && result->rows[5].gain == 0);
+    hr_ladder_result_destroy(result);
+    unload_softmax();
+}
+
+static bool never(void *context, const char *what, double done, double total) {
+    (void)context, (void)what, (void)done, (void)total;
+    return false;
+}
+
+static void test_ladder_refuses(void **state) {
+    (void)state;
+    hr_ladder_options options = {.size = sizeof options, .only = LADDER_STEPS + 1};
+    hr_ladder_result *result = NULL;
+    load_softmax(HR_BF16);
+    assert_int_equal(hr_ladder_run(kernel, LADDER_SOFTMAX, &options, &result), HR_BAD_INPUT);
+    assert_int_equal(hr_ladder_run(kernel, 99, NULL, &result), HR_BAD_INPUT);
+    assert_int_equal(hr_ladder_run(kernel, 0, NULL, &result), HR_BAD_INPUT);
+    assert_non_null(strstr(hr_last_error(), "of kernel matmul, not of softmax"));
+    options = (hr_ladder_options){.size = sizeof options, .progress = never};
+    assert_int_equal(hr_ladder_run(kernel, LADDER_SOFTMAX, &options, &result), HR_CANCELLED);
+    unload_softmax();
+    hr_kernel_destroy(kernel);
+    load_softmax(HR_F32);
+    assert_int_equal(hr_ladder_run(kernel, LADDER_SOFTMAX, NULL, &result), HR_BAD_INPUT);
+    assert_non_null(strstr(hr_last_error(), "take bf16, and x is f32"));
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void) {
@@ -435,6 +555,9 @@ int main(void) {
                                        TEST(test_failures),
                                        TEST(test_execute),
                                        TEST(test_execute_at_other_extents),
-                                       TEST(test_execute_leaves_its_axis)};
+                                       TEST(test_execute_leaves_its_axis),
+                                       TEST(test_ladder),
+                                       TEST(test_ladder_on_an_older_card),
+                                       TEST(test_ladder_refuses)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
