@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "emit/emit.h"
 #include "lang/program.h"
 #include "run/check.h"
 #include "schedule/cuda/choose_gemm.h"
@@ -242,8 +243,33 @@ static void test_orders(void **state) {
     assert_true(order_of(bytes, 8192).cut == 0 && order_of(bytes, 8192).rounding == 0);
 }
 
+/* A text with an index more is one launch, however many products it has. */
+static void test_many_products_are_one_launch(void **state) {
+    (void)state;
+    static const char text[] = "kernel k(a: bf16[B, M, K], b: bf16[B, K, N]) -> (c: bf16[B, M, N]) {\n"
+                               "    c[p, m, n] = sum[k](a[p, m, k] * b[p, k, n]) }";
+    static const int computes[] = {80, 90};
+    const int64_t extents[] = {40, 512, 512, 512};
+    hr_program *program;
+    const hr_function *function;
+    assert_int_equal(hr_program_parse("gemm.hr", text, strlen(text), &program), HR_OK);
+    assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
+    for (size_t i = 0; i < sizeof computes / sizeof *computes; i++) {
+        const hr_device_limits limits = cuda_case_limits(computes[i], 132);
+        hr_launch launches[4];
+        hr_plan *plan;
+        int count;
+        assert_int_equal(hr_schedule_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
+        assert_int_equal(hr_emit_cuda_launches(plan, extents, launches, 4, &count), HR_OK);
+        assert_int_equal(count, 1);
+        hr_plan_destroy(plan);
+    }
+    hr_program_destroy(program);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_choices), cmocka_unit_test(test_orders),
+                                       cmocka_unit_test(test_many_products_are_one_launch),
                                        cmocka_unit_test(test_products)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
