@@ -131,7 +131,7 @@ static const flag flags[] = {
     {0, "target", "NAME", "c, c:x86-64, or CUDA C: cuda[:sm_80|:sm_90a|:sm_100a], sm_90a by default"},
     {'o', "output", "PATH", "a folder for kernel_NAME.c (.cu) and .h, or the .c itself; else to stdout"},
     {0, "name", "SYMBOL", "what the function is called; kernel_NAME otherwise"},
-    {0, "fixed", NULL, "CUDA C: the fast path for these extents alone, no general one beside it"},
+    {0, "fixed", NULL, "the fast path for these extents alone, no general one beside it"},
     {0, "device", "NAME", "whose vectors and caches it is planned for: cpu, cuda"},
     {0, NULL, NULL, NULL},
 };

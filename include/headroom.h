@@ -429,9 +429,9 @@ HR_API hr_status hr_kernel_source(hr_kernel *kernel, const char **source, const 
 
 /* What generated source is for. */
 typedef enum hr_source_form {
-    HR_SOURCE_AS_PLANNED, /* C: the processor at hand; CUDA: these extents fast, and all others beside them */
+    HR_SOURCE_AS_PLANNED, /* these extents fast, and all others beside them; C: for the processor at hand */
     HR_SOURCE_EVERY_PROCESSOR, /* C: AVX-512, AVX2 and all other x86-64 in one file, chosen as it runs */
-    HR_SOURCE_THESE_EXTENTS    /* CUDA: these extents alone */
+    HR_SOURCE_THESE_EXTENTS    /* those that the fast path holds for alone: it refuses all others */
 } hr_source_form;
 
 /* How generated source is to be: begins with its own size, all zero is the default. */

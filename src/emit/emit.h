@@ -43,11 +43,12 @@ int64_t hr_emit_piece(const hr_plan *plan);
 
 /* ---- a CPU's: C (c/emit_c.c) ---- */
 
+/* For the extents that the plan's assumptions hold for: it refuses all others. */
 hr_status hr_emit_c(const hr_plan *plan, const hr_emit_options *options, hr_emitted *out);
-/* For AVX-512, AVX2 and what every x86-64 processor has, chosen as it runs; planned for the extents at each.
- */
-hr_status hr_emit_c_levels(const hr_plan *plan, const int64_t *extents, const hr_emit_options *options,
-                           hr_emitted *out);
+/* The source to paste, in parts where it takes several: for what a plan assumes of extents and for any, and
+ * for AVX-512, AVX2 and what every x86-64 processor has, each planned for the extents; chosen as it runs. */
+hr_status hr_emit_c_parts(const hr_plan *plan, const int64_t *extents, const hr_emit_options *options,
+                          hr_emitted *out);
 /* With hr_entry() in place of the public function. hr_entry() returns 0, or HR_EMITTED_REFUSES before
  * anything is read or written where the source does not hold for the extents. */
 hr_status hr_emit_c_loaded(const hr_plan *plan, hr_emitted *out);

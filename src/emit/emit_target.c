@@ -21,9 +21,10 @@ typedef struct emit_target {
 
 static hr_status c_source(const hr_plan *plan, const int64_t *extents, const hr_emit_options *options,
                           hr_emitted *out) {
-    if (options && options->form == HR_SOURCE_EVERY_PROCESSOR)
-        return hr_emit_c_levels(plan, extents, options, out);
-    return hr_emit_c(plan, options, out);
+    const hr_emit_options none = {.size = sizeof none};
+    if (!options) options = &none;
+    return options->form == HR_SOURCE_THESE_EXTENTS ? hr_emit_c(plan, options, out)
+                                                    : hr_emit_c_parts(plan, extents, options, out);
 }
 
 static hr_status c_loaded(const hr_plan *plan, const int64_t *extents, hr_emitted *out) {

@@ -17,6 +17,7 @@ typedef enum hr_fact {
     HR_FACT_FIRST_GUESS = 1 << 8,      /* means of rows are sums about their first elements */
     HR_FACT_FEW_QUERIES = 1 << 9,      /* softmax between products is one kernel for a single query, too */
     HR_FACT_PACKED_PRODUCTS = 1 << 10, /* a packed matrix times few vectors is a product: plan/packed.h */
+    HR_FACT_ANY_EXTENTS = 1 << 11,     /* the plan is for all extents: nothing is assumed of those at hand */
 } hr_fact;
 
 typedef struct hr_facts {

@@ -57,7 +57,7 @@ static hr_expr *without(void *context, const hr_expr *node, hr_expr *const *args
 
 hr_status hr_pass_guards(hr_graph *graph, const int64_t *extents) {
     hr_function *function = graph->function;
-    guards g = {.graph = graph, .extents = extents};
+    guards g = {.graph = graph, .extents = graph->any_extents ? NULL : extents};
     hr_rewriting rewriting = {.graph = graph, .after = without, .context = &g};
     for (int i = 0; i < function->statement_count; i++)
         function->statements[i].value = hr_rewriting_of(&rewriting, function->statements[i].value);

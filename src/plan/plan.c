@@ -68,6 +68,7 @@ hr_status hr_plan_create(const hr_function *function, const int64_t *extents, co
     const int64_t *fixed = unfused ? NULL : hr_short_axes(function, extents, arena);
     hr_graph *graph = hr_graph_create_fixed(function, fixed, arena);
     plan->graph = graph;
+    graph->any_extents = hr_plan_knows(plan, HR_FACT_ANY_EXTENTS);
     hr_assume_fixed(graph);
     hr_status status = plan_passes(graph, extents, plan, unfused);
     const hr_status memory = hr_memory_status(before, "planning a kernel");

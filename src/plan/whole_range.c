@@ -76,7 +76,8 @@ interval hr_whole_range_of(const hr_function *function, const int64_t *extents, 
 bool hr_whole_fits_lanes(hr_graph *graph, const int64_t *extents, const hr_expr *expr) {
     if (expr->op == HR_OP_CONVERT && (expr->args[0]->type == HR_I32 || expr->args[0]->type == HR_BOOL))
         return true;
-    const bool fits = hr_whole_range_of(graph->function, extents, expr).known;
+    const int64_t *known = graph->any_extents ? NULL : extents;
+    const bool fits = hr_whole_range_of(graph->function, known, expr).known;
     if (fits) hr_assume_fits(graph, expr);
     return fits;
 }

@@ -29,9 +29,10 @@ hr_status hr_schedule_create(const hr_function *function, const int64_t *extents
     const long before = hr_memory_wants();
     const hr_target *target = hr_target_of(limits);
     const hr_schedule_options none = {0}, *given = options ? options : &none;
-    const hr_facts facts = target->facts(limits);
+    hr_facts facts = target->facts(limits);
     hr_plan *plan;
     const bool unfused = given->unfused || given->general;
+    if (given->general) facts.set |= HR_FACT_ANY_EXTENTS;
     HR_TRY(hr_plan_create(function, extents, layouts, limits, &facts, unfused, &plan));
     plan->general = given->general;
     schedules_begin(plan, &given->choice);

@@ -25,7 +25,7 @@ typedef struct hr_target {
 
 typedef struct hr_schedule_options {
     bool unfused; /* a stage a statement, each for itself */
-    bool general; /* CUDA: for any extents, none of which is a number in the text; unfused */
+    bool general; /* for any extents, none of which is a number in a CUDA text; unfused */
     hr_choice choice;
 } hr_schedule_options;
 

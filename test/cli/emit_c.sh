@@ -172,6 +172,11 @@ kernel pick(x: f32[N]) -> (w: f32[M])
     w[m] = sum[n](where((m * N + n) % 5 == 0, x[n], 0))
 }
 
+kernel far(x: f32[N]) -> (w: f32[M])
+{
+    w[m] = sum[n](where((m * 40000 * N + n) % 5 == 0, x[n], 0))
+}
+
 kernel am(x: bf16[M, N]) -> (a: i64[N])
 {
     a[n] = argmax[m](x[m, n])
@@ -180,15 +185,16 @@ END
 cat >"$work/other.c" <<'END'
 #include "made/by/name.h"
 #include "made/kernel_am.h"
+#include "made/kernel_far.h"
 #include <stdio.h>
 #include <stdlib.h>
 _Alignas(64) static char scratch[1 << 22];
 static float x[50000], w[50000];
 /* N % 5 = 0, and x is 1 at each fifth place: a row's sum is N / 5 in each row. */
-static int pick(int64_t n, int64_t m) {
+static int pick(int (*of)(int64_t, int64_t, const float *, float *, void *, int), int64_t n, int64_t m) {
     for (int64_t i = 0; i < n; i++) x[i] = i % 5 == 0;
     for (int64_t i = 0; i < m; i++) w[i] = -1;
-    int code = name(n, m, x, w, scratch, 2);
+    int code = of(n, m, x, w, scratch, 2);
     for (int64_t i = 0; i < m; i++)
         if (w[i] != (code ? -1 : (float)(n / 5))) return printf("pick of %lld, %lld: code %d, w[%lld] = %g\n", (long long)n, (long long)m, code, (long long)i, (double)w[i]), 99;
     return code;
@@ -207,19 +213,21 @@ static int am(int64_t rows) {
 }
 int main(void) {
     if (name_scratch(50000, 50000, 2) != -1) return 1;
-    if (pick(1000, 4) != 0 || pick(50000, 300) != 0) return 2;
-    if (pick(50000, 50000) != -1) return 3;
-    if (pick(-1, 4) != -1) return 4;
-    if (am(16384) != 0 || am((1 << 24) - 1) != 0) return 5;
-    if (am((1 << 24) + 1001) != -1) return 6;
+    if (pick(name, 1000, 4) != 0 || pick(name, 50000, 300) != 0) return 2;
+    if (pick(name, 50000, 50000) != -1) return 3; /* for its extents alone */
+    if (pick(name, -1, 4) != -1) return 4;
+    if (pick(kernel_far, 1000, 4) != 0 || pick(kernel_far, 5000, 300) != 0) return 5; /* past 32 bits */
+    if (pick(kernel_far, -1, 4) != -1 || kernel_far_scratch(5000, 300, 2) > (int64_t)sizeof scratch) return 6;
+    if (am(16384) != 0 || am((1 << 24) - 1) != 0) return 7;
+    if (am((1 << 24) + 1001) != 0) return 8;
     return 0;
 }
 END
 cd "$work" || exit 1
-"$build/headroom" emit pick.hr:pick N=1000 M=4 --name name -o made/by/ >log && "$build/headroom" emit pick.hr:am M=16384 N=4096 -o made/kernel_am.c >>log ||
+"$build/headroom" emit pick.hr:pick N=1000 M=4 --name name --fixed -o made/by/ >log && "$build/headroom" emit pick.hr:far N=1000 M=4 -o made >>log && "$build/headroom" emit pick.hr:am M=16384 N=4096 -o made/kernel_am.c >>log ||
     fail "$(cat log)"
 # shellcheck disable=SC2086
-cc -std=c11 -O1 -march=native -fopenmp -fno-math-errno -fno-trapping-math -fno-strict-aliasing -Wall -Wextra -Werror other.c made/by/name.c made/kernel_am.c -lm -o other >log 2>&1 ||
+cc -std=c11 -O1 -march=native -fopenmp -fno-math-errno -fno-trapping-math -fno-strict-aliasing -Wall -Wextra -Werror other.c made/by/name.c made/kernel_{am,far}.c -lm -o other >log 2>&1 ||
     fail "$(head -n 20 log)"
 ./other || fail "called at other extents: check $?"
 
@@ -227,6 +235,8 @@ cc -std=c11 -O1 -march=native -fopenmp -fno-math-errno -fno-trapping-math -fno-s
 
 "$build/headroom" emit "$source/kernels/softmax.hr" T=f32 M=64 N=4096 --target c:x86-64 -o levels >log || fail "$(cat log)"
 "$build/headroom" emit "$source/kernels/sum.hr:column_sum" T=bf16 M=64 N=4096 --target c:x86-64 -o levels >>log || fail "$(cat log)"
+grep -h '#pragma omp' levels/*.c made/*.c | sort -u >log
+grep -vE '^ *#pragma omp (barrier|simd( .*)?|parallel( .*)?|atomic( .*)?|for( .*)?|critical( .*)?)$' log && fail "OpenMP does not know these"
 # FUNCTION of X, R rows of results: softmax rows, sums one.
 cat >levels.c <<'END'
 #include SOURCE
@@ -260,17 +270,20 @@ level_test() { # level_test RUN COMPILER FLAGS...
     local run=$1
     shift
     for of in softmax_f32:x column_sum_bf16:z; do
-        "$@" -std=c11 -O1 -fno-math-errno -fno-trapping-math "-DFUNCTION=kernel_${of%:*}" -DX=${of#*:} "-DSOURCE=\"levels/kernel_${of%:*}.c\"" \
+        # shellcheck disable=SC2086
+        "$@" $openmp -std=c11 -O1 -fno-math-errno -fno-trapping-math "-DFUNCTION=kernel_${of%:*}" -DX=${of#*:} "-DSOURCE=\"levels/kernel_${of%:*}.c\"" \
             levels.c -lm -o levels_test >log 2>&1 || fail "$*: $(head -n 20 log)"
         $run ./levels_test >log || fail "levels of ${of%:*} with $*: check $?"
     done
 }
 for compiler in $compilers; do
+    openmp=
+    echo '#include <omp.h>' | $compiler -fopenmp -x c -fsyntax-only - 2>/dev/null && openmp=-fopenmp
     level_test "" "$compiler"
     # shellcheck disable=SC2086
     $compiler -std=c11 $warnings -O1 -c levels/kernel_softmax_f32.c -o levels.o >log 2>&1 || fail "$compiler: $(head -n 20 log)"
 done
-if command -v $cross >/dev/null && command -v qemu-aarch64 >/dev/null; then level_test qemu-aarch64 $cross -static; fi
+if command -v $cross >/dev/null && command -v qemu-aarch64 >/dev/null; then openmp= level_test qemu-aarch64 $cross -static; fi
 
 # ---- results that may be NULL: what a backward pass reads ----
 
@@ -294,9 +307,15 @@ static float x[M * MOST], w[MOST], b[MOST], y[M * MOST], alone[M * MOST], mean[M
      ln_##n(M, n, x, w, b, 1e-5f, y, mean, rstd, scratch, 2) == 0 &&                                     \
          ln_##n(M, n, x, w, b, 1e-5f, alone, NULL, NULL, scratch, 2) == 0 &&                             \
          memcmp(y, alone, sizeof(float) * M * n) == 0 && rstd[M - 1] != 0)
+/* Of rows so short that each statement is a stage of its own. */
+#define SHORT 3
 int main(void) {
     for (int i = 0; i < M * MOST; i++) x[i] = (float)(i * 37 % 101) / 50 - 1;
     for (int i = 0; i < MOST; i++) w[i] = (float)(i % 7), b[i] = (float)(i % 5);
+    if (ln_1000_scratch(M, SHORT, 2) > (int64_t)sizeof scratch) return 4;
+    memset(alone, 1, sizeof alone);
+    if (ln_1000(M, SHORT, x, w, b, 1e-5f, y, mean, rstd, scratch, 2) || ln_1000(M, SHORT, x, w, b, 1e-5f, alone, NULL, NULL, scratch, 2)) return 5;
+    if (memcmp(y, alone, sizeof(float) * M * SHORT) || rstd[M - 1] == 0) return 6;
     return SAME(64) ? SAME(1000) ? SAME(70000) ? 0 : 3 : 2 : 1;
 }
 END

@@ -29,7 +29,7 @@ static hr_status write_kernel(const char *folder, const hr_device_limits *limits
         extents[e] = HR_EXTENT_UNKNOWN;
     HR_TRY(hr_extent_default(function, extents));
     HR_TRY(hr_schedule_create(function, extents, NULL, limits, NULL, &plan));
-    hr_status status = hr_emit_c(plan, NULL, &emitted);
+    hr_status status = hr_emit_source(plan, extents, NULL, &emitted);
     hr_plan_destroy(plan);
     if (status != HR_OK) return status;
     status = save(folder, function->symbol, ".c", &emitted.source);

@@ -1,6 +1,7 @@
 /* Code that was emitted for some extents and runs at others: it is right there, or it refuses them by its
- * return code. Random programs at small extents, compared with their meaning; whole numbers that leave 32
- * bits, positions that f32 does not hold, at up to 2^33 points, compared with plain C.
+ * return code; what is for any extents is right at all of them. Random programs at small extents, compared
+ * with their meaning; whole numbers that leave 32 bits, positions that f32 does not hold, at up to 2^33
+ * points, compared with plain C.
  */
 #include "device/device.h"
 #include "emit/emit.h"
@@ -29,10 +30,13 @@ typedef struct emitted_code {
     hr_module *module;
 } emitted_code;
 
+static const hr_schedule_options as_planned = {0}, for_any = {.general = true};
+
 static void code_of(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
-                    emitted_code *out) {
+                    const hr_schedule_options *options, emitted_code *out) {
     hr_emitted emitted;
-    good(hr_schedule_create(function, extents, layouts, &device->limits, NULL, &out->plan));
+    good(hr_schedule_create(function, extents, layouts, &device->limits, options, &out->plan));
+    if (options->general) assert_null(out->plan->graph->assumptions);
     good(hr_emit_c_loaded(out->plan, &emitted));
     good(device->ops->compile(device, hr_text_data(&emitted.source), emitted.source.length,
                               HR_COMPILE_VECTOR_512, &out->module));
@@ -86,7 +90,7 @@ static void bind_extents(hr_kernel *kernel, const hr_random_extent *extents, uin
 
 #define RELATIVE_MOST 1e-4
 
-static void check_program(uint64_t seed, int others) {
+static void check_program(uint64_t seed, int others, const hr_schedule_options *options) {
     hr_text text = {0};
     hr_random_extent extents[HR_RANDOM_EXTENTS];
     emitted_code code = {0};
@@ -100,7 +104,7 @@ static void check_program(uint64_t seed, int others) {
         good(hr_kernel_fill(kernel, seed));
         good(hr_kernel_prepare(kernel, NULL));
         const hr_prepared *state = kernel->current;
-        if (n == 0) code_of(kernel->function, state->extents, state->layouts, &code);
+        if (n == 0) code_of(kernel->function, state->extents, state->layouts, options, &code);
         hr_status status = run_other(kernel, &code, &check);
         const bool accepts = holds(code.plan, state->extents);
         /* sums that are planned for few terms may be a little less exact over many */
@@ -120,7 +124,8 @@ static void check_program(uint64_t seed, int others) {
 static void test_random_programs(void **state) {
     (void)state;
     for (size_t seed = 0; seed < 60; seed++)
-        if (sample_takes(seed, 10)) check_program(5000 + seed, getenv("HR_TEST_LONG") ? 8 : 4);
+        if (sample_takes(seed, 10))
+            check_program(5000 + seed, getenv("HR_TEST_LONG") ? 8 : 4, seed % 2 ? &for_any : &as_planned);
 }
 
 /* ---- whole numbers ---- */
@@ -326,8 +331,8 @@ static bool whole_runs(const struct whole_case *one, factor factor, const emitte
 }
 
 /* Planned for extents, at others: how many of them are taken. */
-static int whole_taken(const struct whole_case *one, factor factor, const int64_t *planned,
-                       const int64_t (*sizes)[2], int count) {
+static int whole_taken(const struct whole_case *one, factor factor, const hr_schedule_options *options,
+                       const int64_t *planned, const int64_t (*sizes)[2], int count) {
     char text[400];
     hr_program *program;
     const hr_function *function;
@@ -343,7 +348,7 @@ static int whole_taken(const struct whole_case *one, factor factor, const int64_
     good(hr_program_parse("whole.hr", text, strlen(text), &program));
     good(hr_program_find(program, NULL, &function));
     assert_string_equal(function->extents[0], view ? "N" : "M");
-    code_of(function, view ? other : planned, layouts, &code);
+    code_of(function, view ? other : planned, layouts, options, &code);
     for (int i = 0; i < count; i++)
         taken += whole_runs(one, factor, &code, sizes[i]);
     code_end(&code);
@@ -358,10 +363,12 @@ static void test_wholes(void **state) {
     static const int64_t many[] = {1, INT64_C(1) << 33}, vast[][2] = {{1, INT64_C(1) << 33}, {8, 1 << 30}};
     const bool all = getenv("HR_TEST_LONG") != NULL;
     for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++) {
-        assert_true(whole_taken(&wholes[i], FACTOR_SCALAR, few, sizes, all ? 5 : 3) > 0);
+        assert_true(whole_taken(&wholes[i], FACTOR_SCALAR, &as_planned, few, sizes, all ? 5 : 3) > 0);
+        assert_int_equal(whole_taken(&wholes[i], FACTOR_SCALAR, &for_any, few, sizes, all ? 5 : 3),
+                         all ? 5 : 3);
         /* refused at once, and taken by what is planned for them */
-        assert_int_equal(whole_taken(&wholes[i], FACTOR_SCALAR, few, vast, 2), 0);
-        if (all) assert_true(whole_taken(&wholes[i], FACTOR_SCALAR, many, vast, 2) > 0);
+        assert_int_equal(whole_taken(&wholes[i], FACTOR_SCALAR, &as_planned, few, vast, 2), 0);
+        if (all) assert_true(whole_taken(&wholes[i], FACTOR_SCALAR, &as_planned, many, vast, 2) > 0);
     }
 }
 
@@ -371,7 +378,7 @@ static void test_views(void **state) {
     static const int64_t few[] = {4, 1000}, sizes[][2] = {{7, 999}, {3, 1 << 20}, {1, INT64_C(1) << 33}};
     const int count = getenv("HR_TEST_LONG") ? 3 : 2;
     for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++)
-        assert_true(whole_taken(&wholes[i], FACTOR_VIEW, few, sizes, count) > 0);
+        assert_true(whole_taken(&wholes[i], FACTOR_VIEW, &as_planned, few, sizes, count) > 0);
 }
 
 /* Random conditions, planned at random extents, at others: up to 2^33 points, those of an array of one
@@ -401,8 +408,8 @@ static void check_drawn(uint64_t seed) {
         others[count++][1] /= vast[0];
     }
     if (tree_fits(planned))
-        whole_taken(&(struct whole_case){hr_text_data(&text), is_drawn}, (factor)draw(2), planned,
-                    (const int64_t(*)[2])others, count);
+        whole_taken(&(struct whole_case){hr_text_data(&text), is_drawn}, (factor)draw(2), &as_planned,
+                    planned, (const int64_t(*)[2])others, count);
     hr_text_clear(&text);
 }
 
@@ -418,11 +425,11 @@ static void test_drawn_vast(void **state) {
     (void)state;
     static const int64_t few[] = {4, 1000}, vast[][2] = {{1, INT64_C(1) << 33}};
     static const struct whole_case never = {"n < 0", is_never}, late = {"n > N - 3", is_last};
-    assert_int_equal(whole_taken(&late, FACTOR_SCALAR, few, vast, 1), 0);
+    assert_int_equal(whole_taken(&late, FACTOR_SCALAR, &as_planned, few, vast, 1), 0);
     if (!getenv("HR_TEST_LONG")) return;
-    whole_taken(&late, FACTOR_VIEW, few, vast, 1);
-    assert_int_equal(whole_taken(&never, FACTOR_VIEW, vast[0], vast, 1), 1);
-    assert_int_equal(whole_taken(&late, FACTOR_VIEW, vast[0], vast, 1), 1);
+    whole_taken(&late, FACTOR_VIEW, &as_planned, few, vast, 1);
+    assert_int_equal(whole_taken(&never, FACTOR_VIEW, &as_planned, vast[0], vast, 1), 1);
+    assert_int_equal(whole_taken(&late, FACTOR_VIEW, &as_planned, vast[0], vast, 1), 1);
 }
 
 /* What is emitted for many holds for all. */
@@ -430,7 +437,7 @@ static void test_all_are_taken(void **state) {
     (void)state;
     static const int64_t many[] = {64, INT64_C(1) << 31}, sizes[][2] = {{1, 1}, {7, 999}, {300, 50000}};
     for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++)
-        assert_int_equal(whole_taken(&wholes[i], FACTOR_SCALAR, many, sizes, 3), 3);
+        assert_int_equal(whole_taken(&wholes[i], FACTOR_SCALAR, &as_planned, many, sizes, 3), 3);
 }
 
 /* ---- positions ---- */

@@ -19,11 +19,13 @@
 
 #include <string.h>
 
-/* What the code is for: the loader, a file of its own, or a part of one, whose functions are static. */
-typedef enum form { FORM_LOADED, FORM_PASTED, FORM_SECTION } form;
+/* What the code is for: the loader, a file of its own, or a part of one, whose functions are static. Or there
+ * is none, but for what surrounds such parts; with ANY_EXTENTS some of them takes what the plan refuses. */
+typedef enum form { FORM_LOADED, FORM_PASTED, FORM_SECTION, FORM_FRAME, FORM_FRAME_ANY_EXTENTS } form;
 
 typedef struct emitter {
     const hr_plan *plan;
+    const hr_plan *planned; /* of a section: see emit_c_section.h */
     const hr_function *function;
     hr_printer printer;
     hr_printer *p;
@@ -100,8 +102,15 @@ static void print_how_to_call(emitter *e) {
     hr_print(p, " * Returns 0, or the number of the access (1 and up) whose subscript left its axis; that "
                 "element was neither");
     hr_print(p, " * read nor written. Returns %d, and has done nothing, where an extent is negative%s",
-             HR_EMITTED_REFUSES, e->plan->graph->assumptions ? ", or unless" : ".");
+             HR_EMITTED_REFUSES,
+             e->plan->graph->assumptions && e->form != FORM_FRAME_ANY_EXTENTS ? ", or unless" : ".");
+    if (e->form == FORM_FRAME_ANY_EXTENTS)
+        hr_print(p, " * All others are taken. It is as fast as planned%s",
+                 e->plan->graph->assumptions ? " where" : ".");
     hr_emit_assumptions_words(p);
+    if (e->form == FORM_FRAME_ANY_EXTENTS)
+        hr_print(
+            p, " * Elsewhere each statement is a stage of its own, which is slower and takes more scratch.");
     hr_print(p,
              " * %s_part: on threads of the caller's. As many as `parts`, all at once, call it with the same "
              "arguments and a part of",
@@ -175,6 +184,16 @@ static void print_refusal(emitter *e, const char *source) {
 
 /* ---- scratch ---- */
 
+/* A result that may be NULL for another part, and that this one reads: it has a place among the locals. */
+static bool is_spare(const emitter *e, int tensor) {
+    return e->planned && tensor < e->declared && hr_plan_result_is_optional(e->planned, tensor) &&
+           !hr_plan_result_is_optional(e->plan, tensor);
+}
+
+static bool has_place(const emitter *e, int tensor) {
+    return hr_plan_is_scratch(e->plan, tensor) || is_spare(e, tensor);
+}
+
 static const char *scratch_size(emitter *e, int tensor) {
     hr_sizes sizes = {0};
     return hr_size_text(e->p, hr_size_brackets(&sizes, hr_plan_local_size(&sizes, e->plan, tensor,
@@ -219,7 +238,7 @@ static void print_scratch_sum(emitter *e) {
     }
     if (!threads) hr_print(p, "(void)threads;");
     for (int t = 0; t < e->function->tensor_count; t++)
-        if (hr_plan_is_scratch(e->plan, t)) sum = hr_format(p, "%s + %s", sum, scratch_size(e, t));
+        if (has_place(e, t)) sum = hr_format(p, "%s + %s", sum, scratch_size(e, t));
     hr_print(p, "return %s;", sum);
 }
 
@@ -271,9 +290,11 @@ static void print_end(emitter *e, int number) {
 
 static void print_places(emitter *e) {
     hr_printer *p = e->p;
-    for (int t = e->declared; t < e->function->tensor_count; t++) {
-        if (!hr_plan_is_scratch(e->plan, t)) continue;
-        hr_print(p, "a->%s = (%s *)work;", hr_emit_tensor(p, t), hr_c_storage(e->function->tensors[t].dtype));
+    for (int t = 0; t < e->function->tensor_count; t++) {
+        const char *name = hr_emit_tensor(p, t);
+        if (!has_place(e, t)) continue;
+        hr_print(p, "%sa->%s = (%s *)(void *)work;", is_spare(e, t) ? hr_format(p, "if (!a->%s) ", name) : "",
+                 name, hr_c_storage(e->function->tensors[t].dtype));
         hr_print(p, "work += %s;", scratch_size(e, t));
     }
     hr_print(p, "(void)a;");
@@ -307,16 +328,12 @@ static void print_thread(emitter *e) {
 }
 
 /* What a thread of the program that loads this runs. */
-static const char part_text[] = "typedef struct job {\n"
-                                "    const arguments *a;\n"
-                                "    char *work;\n"
-                                "    work_share *shares;\n"
-                                "    int64_t threads;\n"
-                                "} job;\n\n"
-                                "static void run_part(void *context, int64_t part, int64_t parts) {\n"
-                                "    const job *all = context;\n"
-                                "    run_thread(all->a, all->work, all->shares, all->threads, part, parts);\n"
-                                "}\n\n";
+static const char part_text[] =
+    "typedef struct job {\n    const arguments *a;\n    char *work;\n    work_share *shares;\n    int64_t "
+    "threads;\n"
+    "} job;\n\nstatic void run_part(void *context, int64_t part, int64_t parts) {\n"
+    "    const job *all = context;\n"
+    "    run_thread(all->a, all->work, all->shares, all->threads, part, parts);\n}\n\n";
 
 static void print_run(emitter *e) {
     hr_printer *p = e->p;
@@ -464,17 +481,9 @@ static void print_beginning(emitter *e, const hr_emit_options *options) {
         hr_print(e->p, "#pragma GCC diagnostic ignored \"-W%s\"", ignored[i]);
 }
 
-static void print_includes(hr_printer *p) {
-    hr_print(p, "#include <stdbool.h>");
-    hr_print(p, "#include <stdint.h>");
-    hr_print(p, "#include <math.h>");
-    hr_print(p, "#ifdef _OPENMP");
-    hr_print(p, "#include <omp.h>");
-    hr_print(p, "#endif");
-    hr_print(p, "#if defined __unix__ || defined __APPLE__");
-    hr_print(p, "#include <sched.h>");
-    hr_print(p, "#endif");
-}
+static const char includes_text[] = "#include <stdbool.h>\n#include <stdint.h>\n#include <math.h>\n"
+                                    "#ifdef _OPENMP\n#include <omp.h>\n#endif\n"
+                                    "#if defined __unix__ || defined __APPLE__\n#include <sched.h>\n#endif\n";
 
 /* The prelude's sections in use, the stages, and the functions that run them. */
 static hr_status print_code(emitter *e, hr_text *source) {
@@ -527,15 +536,16 @@ static hr_status print_file(emitter *e, const hr_emit_options *options, hr_emitt
     e->p->out = &out->source;
     if (e->form != FORM_SECTION) {
         print_how_to_call(e);
-        if (e->form == FORM_PASTED) print_beginning(e, options);
-        print_includes(e->p);
+        if (e->form != FORM_LOADED) print_beginning(e, options);
+        hr_text_append(e->p->out, includes_text, sizeof includes_text - 1);
     }
-    HR_TRY(print_code(e, &out->source));
+    if (e->form < FORM_FRAME) HR_TRY(print_code(e, &out->source));
     return print_header(e, &out->header);
 }
 
-static hr_status emit(const hr_plan *plan, const hr_emit_options *options, form form, hr_emitted *out) {
-    emitter e = {.plan = plan, .function = plan->normal, .p = &e.printer, .form = form};
+static hr_status emit(const hr_plan *plan, const hr_plan *planned, const hr_emit_options *options, form form,
+                      hr_emitted *out) {
+    emitter e = {.plan = plan, .planned = planned, .function = plan->normal, .p = &e.printer, .form = form};
     e.declared = hr_function_arguments(plan->source);
     *out = (hr_emitted){0};
     if (form != FORM_LOADED) HR_TRY(hr_emit_refuse_lists(plan));
@@ -556,21 +566,21 @@ static hr_status emit(const hr_plan *plan, const hr_emit_options *options, form 
 
 hr_status hr_emit_c(const hr_plan *plan, const hr_emit_options *options, hr_emitted *out) {
     const hr_emit_options none = {.size = sizeof none};
-    return emit(plan, options ? options : &none, FORM_PASTED, out);
+    return emit(plan, NULL, options ? options : &none, FORM_PASTED, out);
 }
 
 hr_status hr_emit_c_loaded(const hr_plan *plan, hr_emitted *out) {
-    return emit(plan, NULL, FORM_LOADED, out);
+    return emit(plan, NULL, NULL, FORM_LOADED, out);
 }
 
-hr_status hr_emit_c_section(const hr_plan *plan, const hr_emit_options *options, hr_emitted *out) {
-    return emit(plan, options, FORM_SECTION, out);
+hr_status hr_emit_c_section(const hr_plan *plan, const hr_plan *planned, const hr_emit_options *options,
+                            hr_emitted *out) {
+    return emit(plan, planned, options, FORM_SECTION, out);
 }
 
-void hr_emit_c_beginning(hr_printer *p, const hr_emit_options *options) {
-    emitter e = {.p = p};
-    print_beginning(&e, options);
-    print_includes(p);
+hr_status hr_emit_c_frame(const hr_plan *plan, const hr_emit_options *options, bool any_extents,
+                          hr_emitted *out) {
+    return emit(plan, NULL, options, any_extents ? FORM_FRAME_ANY_EXTENTS : FORM_FRAME, out);
 }
 
 hr_status hr_emit_c_signature(const hr_plan *plan, const hr_emit_options *options, hr_printer *p,

@@ -1,12 +1,15 @@
-/* C for every x86-64 processor in one file: the kernel planned and printed for AVX-512, for AVX2 and for what
- * any has, chosen as it runs. In: a plan and its extents. Out: source, header.
+/* C in parts of one file, one of which is chosen as it runs. In: a plan and its extents. Out: source, header.
  *
- * Each level is all of a file, in a part of this one: names that it defines at the left margin end with the
- * level's, and what a compiler defines for instruction sets is defined for the part alone. On processors
- * other than x86-64 the last level is the only one.
+ * What a plan assumes of extents has a part for those that it holds for, and another for any. A file for
+ * every x86-64 processor has the kernel planned and printed for AVX-512, for AVX2 and for what any of them
+ * has; on other processors the last of these is the only one.
+ *
+ * Each part is all of a file: names that it defines at the left margin end with the part's, and what a
+ * compiler defines for instruction sets is defined for the part alone.
  */
 
 #include "base/memory.h"
+#include "emit/assumptions.h"
 #include "emit/c/emit_c_section.h"
 #include "emit/describe.h"
 #include "schedule/target.h"
@@ -17,27 +20,39 @@
 
 enum { NAMES_MOST = 8192 };
 
-typedef struct level {
+typedef struct part {
     const char *name;
-    int vector_bytes;
+    int vector_bytes;     /* 0 = the plan's */
     const char *target;   /* as both compilers write it; NULL = as the file is compiled */
     const char *has;      /* what compilers define there, to be defined: words apart by spaces */
     const char *supports; /* asks the processor */
-} level;
+    bool general;         /* for any extents */
+} part;
 
 /* The best first. */
-static const level levels[] = {
-    {"avx512", 64, "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c",
-     "__AVX512F__ __AVX512BW__ __AVX512DQ__ __AVX512VL__ __AVX2__ __FMA__ __F16C__ __SSE2__",
-     "__builtin_cpu_supports(\"avx512f\") && __builtin_cpu_supports(\"avx512bw\") && "
-     "__builtin_cpu_supports(\"avx512dq\") && __builtin_cpu_supports(\"avx512vl\")"},
-    {"avx2", 32, "avx2,fma,f16c", "__AVX2__ __FMA__ __F16C__ __SSE2__",
-     "__builtin_cpu_supports(\"avx2\") && __builtin_cpu_supports(\"fma\")"},
-    {"plain", 16, NULL, NULL, NULL},
+static const part levels[] = {
+    {.name = "avx512",
+     .vector_bytes = 64,
+     .target = "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,f16c",
+     .has = "__AVX512F__ __AVX512BW__ __AVX512DQ__ __AVX512VL__ __AVX2__ __FMA__ __F16C__ __SSE2__",
+     .supports = "__builtin_cpu_supports(\"avx512f\") && __builtin_cpu_supports(\"avx512bw\") && "
+                 "__builtin_cpu_supports(\"avx512dq\") && __builtin_cpu_supports(\"avx512vl\")"},
+    {.name = "avx2",
+     .vector_bytes = 32,
+     .target = "avx2,fma,f16c",
+     .has = "__AVX2__ __FMA__ __F16C__ __SSE2__",
+     .supports = "__builtin_cpu_supports(\"avx2\") && __builtin_cpu_supports(\"fma\")"},
+    {.name = "plain", .vector_bytes = 16},
 };
-enum { LEVELS = sizeof levels / sizeof *levels };
+enum { LEVELS = sizeof levels / sizeof *levels, PARTS_MOST = LEVELS + 1 };
 
-/* Of instruction sets: a level has those that it says, and no others. */
+/* For the processor that the file is compiled for; for any extents, with vectors that any processor has where
+ * the file is for all of them. */
+static const part planned = {.name = "planned"};
+static const part any_extents = {.name = "any", .general = true},
+                  any_plain = {.name = "any", .vector_bytes = 16, .general = true};
+
+/* Of instruction sets: a part with a target has those that it says, and no others. */
 static const char *const asked[] = {"__AVX512F__",    "__AVX512BW__", "__AVX512DQ__", "__AVX512VL__",
                                     "__AVX2__",       "__FMA__",      "__F16C__",     "__SSE2__",
                                     "__AVX512BF16__", "__AMX_BF16__", "__AMXBF16__",  "__AVX512FP16__",
@@ -189,7 +204,7 @@ static hr_status names_of(const char *text, names *out) {
     return HR_OK;
 }
 
-/* ---- a level ---- */
+/* ---- a part ---- */
 
 static bool is_asked(const char *at, size_t length) {
     for (int i = 0; i < ASKED; i++)
@@ -197,9 +212,11 @@ static bool is_asked(const char *at, size_t length) {
     return false;
 }
 
-/* A string, a comment, or one character of the rest. */
+/* A string, a comment, a pragma, whose words are the compiler's, or one character of the rest. */
 static size_t length_apart(const char *text) {
+    static const char pragma[] = "#pragma ";
     const char *end = text + 1;
+    if (strncmp(text, pragma, sizeof pragma - 1) == 0) return (size_t)(line_end(text) - text);
     if (text[0] == '"')
         while (*end && *end != '"')
             end += end[0] == '\\' && end[1] ? 2 : 1;
@@ -210,8 +227,8 @@ static size_t length_apart(const char *text) {
     return (size_t)(end - text) + (text[0] == '"' && *end == '"');
 }
 
-/* The text with the level's name behind those that it defines; `own`: it has instruction sets of its own. */
-static void append_renamed(const char *text, const names *n, const level *of, hr_text *out) {
+/* The text with the part's name behind those that it defines. */
+static void append_renamed(const char *text, const names *n, const part *of, hr_text *out) {
     while (*text) {
         const char *start = text;
         while (in_word(*text))
@@ -233,7 +250,7 @@ static void append_renamed(const char *text, const names *n, const level *of, hr
     }
 }
 
-static void append_has(const level *of, const char *line, hr_text *out) {
+static void append_has(const part *of, const char *line, hr_text *out) {
     const char *at = of->has;
     while (*at) {
         const size_t length = strcspn(at, " ");
@@ -242,7 +259,7 @@ static void append_has(const level *of, const char *line, hr_text *out) {
     }
 }
 
-static void append_opening(const level *of, hr_text *out) {
+static void append_opening(const part *of, hr_text *out) {
     hr_text_format(out, "\n/* ==== %s ==== */\n\n", of->name);
     if (!of->target) return;
     hr_text_format(out,
@@ -254,26 +271,28 @@ static void append_opening(const level *of, hr_text *out) {
     hr_text_append(out, "\n", 1);
 }
 
-static void append_closing(const level *of, hr_text *out) {
+static void append_closing(const part *of, hr_text *out) {
     if (!of->target) return;
     append_has(of, "#undef HAS%.*s\n", out);
     hr_text_format(out, "#ifdef __clang__\n#pragma clang attribute pop\n#else\n#pragma GCC pop_options\n"
                         "#endif\n#endif\n");
 }
 
-static hr_status append_level(const hr_plan *like, const int64_t *extents, const hr_emit_options *options,
-                              const level *of, hr_text *out) {
+/* The kernel as it is planned for the part. */
+static hr_status plan_part(const hr_plan *like, const int64_t *extents, const part *of, hr_plan **out) {
     hr_device_limits limits = like->limits;
-    hr_plan *plan;
+    const hr_schedule_options options = {.general = of->general};
+    if (of->vector_bytes) limits.vector_bytes = of->vector_bytes;
+    if (of->vector_bytes && of->vector_bytes < 64) limits.matrix_bf16 = limits.dots_bf16 = 0;
+    return hr_schedule_create(like->source, extents, like->layouts, &limits, &options, out);
+}
+
+static hr_status append_part(const hr_plan *plan, const hr_plan *planned, const hr_emit_options *options,
+                             const part *of, hr_text *out) {
     hr_emitted section;
     names n;
-    limits.vector_bytes = of->vector_bytes;
-    if (of->vector_bytes < 64) limits.matrix_bf16 = limits.dots_bf16 = 0;
-    HR_TRY(hr_schedule_create(like->source, extents, like->layouts, &limits, NULL, &plan));
-    hr_status status = hr_emit_c_section(plan, options, &section);
-    hr_plan_destroy(plan);
-    HR_TRY(status);
-    status = names_of(hr_text_data(&section.source), &n);
+    HR_TRY(hr_emit_c_section(plan, planned, options, &section));
+    hr_status status = names_of(hr_text_data(&section.source), &n);
     if (status == HR_OK) {
         append_opening(of, out);
         append_renamed(hr_text_data(&section.source), &n, of, out);
@@ -286,6 +305,14 @@ static hr_status append_level(const hr_plan *like, const int64_t *extents, const
 }
 
 /* ---- the choice ---- */
+
+/* Parts in the order in which they are asked; the last takes what comes to it. */
+typedef struct choice {
+    int count;
+    const part *parts[PARTS_MOST];
+    bool by_level;    /* the processor is asked first */
+    bool any_extents; /* the last is a part for any */
+} choice;
 
 static void print_level(hr_printer *p, const char *name) {
     hr_print(p, "static int %s_level(void) {", name);
@@ -311,70 +338,131 @@ static const char *arguments_of(hr_printer *p, const char *signature) {
     return list;
 }
 
-static hr_status print_dispatched(hr_printer *p, const hr_plan *plan, const hr_emit_options *options,
-                                  hr_c_function function) {
+/* A part's instruction sets are there on x86-64 alone. */
+static void print_only_there(hr_printer *p, const part *of, bool begins) {
+    if (of->target) hr_text_format(p->out, begins ? "#if defined __x86_64__\n" : "#endif\n");
+}
+
+/* "level <= 1 && extents_hold_avx2(n_N)" */
+static const char *condition_of(hr_printer *p, const choice *c, int number) {
+    const part *of = c->parts[number];
+    const char *level = of->target ? hr_format(p, "level <= %d", number) : "";
+    if (!c->any_extents) return level;
+    const char *call = hr_emit_assumptions_call(p, "");
+    const size_t name = strcspn(call, "(");
+    return hr_format(p, "%s%s%.*s_%s%s", level, *level ? " && " : "", (int)name, call, of->name, call + name);
+}
+
+static void print_chosen(hr_printer *p, const choice *c, const char *name, const char *arguments) {
+    for (int i = 0; i < c->count - 1; i++) {
+        print_only_there(p, c->parts[i], true);
+        hr_print(p, "    if (%s) return %s_%s(%s);", condition_of(p, c, i), name, c->parts[i]->name,
+                 arguments);
+        print_only_there(p, c->parts[i], false);
+    }
+    hr_print(p, "    return %s_%s(%s);", name, c->parts[c->count - 1]->name, arguments);
+}
+
+/* A team serves whichever part is chosen. */
+static void print_largest(hr_printer *p, const choice *c, const char *name, const char *arguments) {
+    hr_print(p, "    int64_t most = 0, bytes;");
+    for (int i = 0; i < c->count; i++) {
+        print_only_there(p, c->parts[i], true);
+        hr_print(p, "    bytes = %s_%s(%s);", name, c->parts[i]->name, arguments);
+        hr_print(p, "    most = bytes > most ? bytes : most;");
+        print_only_there(p, c->parts[i], false);
+    }
+    hr_print(p, "    return most;");
+}
+
+static hr_status print_function(hr_printer *p, const hr_plan *plan, const hr_emit_options *options,
+                                const choice *c, hr_c_function function) {
     static const char *const suffix[] = {"_scratch", "", "_team", "_part"};
-    const char *name = hr_emit_name(plan, options);
     hr_text signature = {0}, *out = p->out;
     p->out = &signature;
     hr_status status = hr_emit_c_signature(plan, options, p, function);
     p->out = out;
     const char *arguments = arguments_of(p, hr_text_data(&signature));
+    const char *name = hr_format(p, "%s%s", hr_emit_name(plan, options), suffix[function]);
     hr_print(p, "%s {", hr_text_data(&signature));
-    hr_print(p, "#if defined __x86_64__");
-    hr_print(p, "    const int level = %s_level();", name);
-    for (int i = 0; i < LEVELS - 1; i++)
-        hr_print(p, "    if (level == %d) return %s%s_%s(%s);", i, name, suffix[function], levels[i].name,
-                 arguments);
-    hr_print(p, "#endif");
-    hr_print(p, "    return %s%s_%s(%s);", name, suffix[function], levels[LEVELS - 1].name, arguments);
+    if (c->by_level && function != HR_C_TEAM) {
+        print_only_there(p, c->parts[0], true);
+        hr_print(p, "    const int level = %s_level();", hr_emit_name(plan, options));
+        print_only_there(p, c->parts[0], false);
+    }
+    if (function == HR_C_TEAM)
+        print_largest(p, c, name, arguments);
+    else
+        print_chosen(p, c, name, arguments);
     hr_print(p, "}");
     hr_print(p, "%s", "");
     hr_text_clear(&signature);
     return status;
 }
 
-/* The comment that a file begins with. */
-static size_t comment_length(const char *source) {
-    const char *end = strstr(source, "*/\n");
-    return end ? (size_t)(end - source) + 3 : 0;
+/* ---- the file ---- */
+
+static hr_status add_part(const hr_plan *like, const int64_t *extents, const hr_emit_options *options,
+                          const part *of, choice *c, hr_text *out) {
+    hr_plan *plan;
+    HR_TRY(plan_part(like, extents, of, &plan));
+    hr_status status = append_part(plan, of->general ? like : NULL, options, of, out);
+    if (plan->graph->assumptions) c->any_extents = true;
+    hr_plan_destroy(plan);
+    c->parts[c->count++] = of;
+    return status;
 }
 
-static hr_status print_file(hr_printer *p, const hr_plan *plan, const int64_t *extents,
-                            const hr_emit_options *options, const hr_emitted *alone, hr_text *out) {
-    hr_text_append(out, hr_text_data(&alone->source), comment_length(hr_text_data(&alone->source)));
-    hr_print(p, "/* For every x86-64 processor: -march need not be said. */");
-    hr_emit_c_beginning(p, options);
-    for (int i = 0; i < LEVELS; i++)
-        HR_TRY(append_level(plan, extents, options, &levels[i], out));
-    hr_text_format(out, "\n/* ==== the choice ==== */\n\n");
-    print_level(p, hr_emit_name(plan, options));
+static hr_status add_parts(const hr_plan *like, const int64_t *extents, const hr_emit_options *options,
+                           choice *c, hr_text *out) {
+    *c = (choice){.by_level = options->form == HR_SOURCE_EVERY_PROCESSOR};
+    for (int i = 0; i < LEVELS && c->by_level; i++)
+        HR_TRY(add_part(like, extents, options, &levels[i], c, out));
+    if (!c->by_level) HR_TRY(add_part(like, extents, options, &planned, c, out));
+    if (!c->any_extents) return HR_OK;
+    return add_part(like, extents, options, c->by_level ? &any_plain : &any_extents, c, out);
+}
+
+/* The frame's source is a comment, and what comes before the parts. */
+static hr_status print_file(hr_printer *p, const hr_plan *plan, const hr_emit_options *options,
+                            const choice *c, const hr_text *parts) {
+    if (c->by_level) hr_print(p, "/* For every x86-64 processor: -march need not be said. */");
+    hr_text_append(p->out, hr_text_data(parts), parts->length);
+    hr_text_format(p->out, "\n/* ==== the choice ==== */\n\n");
+    if (c->by_level) print_level(p, hr_emit_name(plan, options));
     for (hr_c_function f = 0; f < HR_C_FUNCTIONS; f++)
-        HR_TRY(print_dispatched(p, plan, options, f));
-    return hr_text_status(out);
+        HR_TRY(print_function(p, plan, options, c, f));
+    return hr_text_status(p->out);
 }
 
-hr_status hr_emit_c_levels(const hr_plan *plan, const int64_t *extents, const hr_emit_options *options,
-                           hr_emitted *out) {
+static hr_status emit_parts(const hr_plan *plan, const hr_emit_options *options, const choice *c,
+                            const hr_text *parts, hr_emitted *out) {
     hr_printer printer;
-    hr_emitted alone;
     hr_arena *arena;
-    *out = (hr_emitted){0};
-    HR_TRY(hr_emit_c(plan, options, &alone));
+    HR_TRY(hr_emit_c_frame(plan, options, c->any_extents, out));
     hr_status status = hr_names_create(&arena);
     if (status == HR_OK) {
         status = hr_printer_begin(&printer, plan, arena, &out->source);
         if (status == HR_OK) {
-            status = print_file(&printer, plan, extents, options, &alone, &out->source);
+            status = print_file(&printer, plan, options, c, parts);
             hr_printer_end(&printer);
         }
         hr_arena_destroy(arena);
     }
-    if (status == HR_OK) {
-        out->header = alone.header;
-        alone.header = (hr_text){0};
-    }
-    hr_emitted_clear(&alone);
     if (status != HR_OK) hr_emitted_clear(out);
+    return status;
+}
+
+hr_status hr_emit_c_parts(const hr_plan *plan, const int64_t *extents, const hr_emit_options *options,
+                          hr_emitted *out) {
+    hr_text parts = {0};
+    choice c;
+    *out = (hr_emitted){0};
+    if (options->form != HR_SOURCE_EVERY_PROCESSOR && !plan->graph->assumptions)
+        return hr_emit_c(plan, options, out);
+    HR_TRY(hr_emit_refuse_lists(plan));
+    hr_status status = add_parts(plan, extents, options, &c, &parts);
+    if (status == HR_OK) status = emit_parts(plan, options, &c, &parts, out);
+    hr_text_clear(&parts);
     return status;
 }
