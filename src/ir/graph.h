@@ -39,6 +39,7 @@ typedef struct hr_graph {
     const int64_t *fixed;   /* by extent: the number that stands for it, HR_EXTENT_UNKNOWN = none; NULL = for
                              * none */
     hr_expr **fixed_extent; /* by extent: itself, where a number stands for it */
+    bool rows_written;      /* sums over rows of a few elements are their terms */
     bool any_extents;       /* no choice may be right at some extents alone */
     bool sums_apart; /* sums over products are nested ones that take fewer operations than the text says */
     bool full;

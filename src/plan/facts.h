@@ -10,7 +10,7 @@ typedef enum hr_fact {
     HR_FACT_COLUMNS_ONCE = 1 << 2,  /* what is one a column is computed before the rows */
     HR_FACT_COLUMN_POSITIONS = 1 << 3, /* argmax along an axis that is not the last is sums of columns */
     HR_FACT_BYTE_PRODUCTS = 1 << 4,    /* there is a product of 8-bit whole numbers */
-    HR_FACT_AXES_WRITTEN_OUT = 1 << 5, /* a map writes out a short axis of its row */
+    HR_FACT_AXES_WRITTEN_OUT = 1 << 5, /* a map writes out a short axis of its row, a sum a short row */
     HR_FACT_TASKS_TRANSPOSED = 1 << 6, /* what is read across is transposed for a group of tasks, not for
                                           loops of a row */
     HR_FACT_NEXT_TASK_AHEAD = 1 << 7,  /* the row of the next task is prefetched */

@@ -206,8 +206,9 @@ static const char *reduction_name(hr_op op) {
 static hr_expr *write_out(normaliser *n, const hr_expr *expr, hr_expr *body) {
     if (n->graph->full) return NULL;
     int *indices = hr_arena_alloc(n->graph->arena, (size_t)(n->scope_count + 1) * sizeof *indices);
-    return free_indices(n, body, indices) == n->scope_count ? hr_reduction_written(n->graph, expr, body)
-                                                            : NULL;
+    return free_indices(n, body, indices) == n->scope_count
+               ? hr_reduction_written(n->graph, expr, body, n->scope_count)
+               : NULL;
 }
 
 /* ---- sums over products ---- */

@@ -6,10 +6,10 @@
 #include "ir/visit.h"
 #include "plan/plan.h"
 
-/* Before there is a graph. The extents of short axes that a window walks, by extent, for
- * hr_graph_create_fixed(): as numbers of the text they are written out. NULL = there is none, or no memory.
- */
-const int64_t *hr_short_axes(const hr_function *function, const int64_t *extents, hr_arena *arena);
+/* Before there is a graph. The extents of short axes that a window walks, and, with `rows`, of short rows and
+ * of few rows that are added up, by extent, for hr_graph_create_fixed(): as numbers of the text they are
+ * written out. NULL = there is none, or no memory. */
+const int64_t *hr_short_axes(const hr_function *function, const int64_t *extents, bool rows, hr_arena *arena);
 
 /* Requires a checked function. Provides: each statement is a map or one sum, max, min, argmax or argmin of a
  * map, over plain distinct indices of the left side or a scatter; softmax, mean and logsumexp are spelled
@@ -89,8 +89,8 @@ hr_expr *hr_substituted(hr_substitution *substitution, hr_expr *node);
 void hr_substitution_end(hr_substitution *substitution);
 
 /* Part of normalise. What a reduction is, spelled out term by term, over a body without reductions; NULL
- * where it is better left one. */
-hr_expr *hr_reduction_written(hr_graph *graph, const hr_expr *reduction, hr_expr *body);
+ * where it is better left one. `scope`: of how many indices there is a value each. */
+hr_expr *hr_reduction_written(hr_graph *graph, const hr_expr *reduction, hr_expr *body, int scope);
 
 /* Part of normalise. Of a sum over a product the factors, as bits, and the indices that are a sum of their
  * own beside the rest; false where it is better left one. */

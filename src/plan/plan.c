@@ -65,9 +65,12 @@ hr_status hr_plan_create(const hr_function *function, const int64_t *extents, co
     if (layouts && declared) memcpy(kept, layouts, (size_t)declared * sizeof *kept);
     *plan =
         (hr_plan){.source = function, .layouts = kept, .limits = *limits, .facts = *facts, .arena = arena};
-    const int64_t *fixed = unfused ? NULL : hr_short_axes(function, extents, arena);
+    const int64_t *fixed =
+        unfused ? NULL
+                : hr_short_axes(function, extents, (facts->set & HR_FACT_AXES_WRITTEN_OUT) != 0, arena);
     hr_graph *graph = hr_graph_create_fixed(function, fixed, arena);
     plan->graph = graph;
+    graph->rows_written = !unfused && hr_plan_knows(plan, HR_FACT_AXES_WRITTEN_OUT);
     graph->any_extents = hr_plan_knows(plan, HR_FACT_ANY_EXTENTS);
     hr_assume_fixed(graph);
     hr_status status = plan_passes(graph, extents, plan, unfused);

@@ -1,9 +1,10 @@
-/* A window whose length is an extent, and short. In: a checked function and numbers for its extents. Out:
+/* Reductions whose length is an extent, and short. In: a checked function and numbers for its extents. Out:
  * which extents are taken as numbers.
  *
  * The taps of a convolution, w[d, k] * x[l + k], are a row of K elements for each element of the result,
  * where K may be anything. Of the few that K mostly is, lanes run along the result, and each is a term of its
- * own (write_sums.c): that is planned where K is short, and holds for that K.
+ * own (write_sums.c): that is planned where K is short, and holds for that K. So it is for the sum of a row
+ * of three, and of three rows, each an element of the result.
  */
 #include "ir/visit.h"
 #include "plan/passes.h"
@@ -11,11 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TAPS_MOST = 16 }; /* as many terms as write_sums.c writes out */
+/* As many terms as write_sums.c writes out; of rows that are added up, which may be a batch, no more than pay
+ * for a plan of their own. */
+enum { TAPS_MOST = 16, ROW_MOST = 8, ROWS_MOST = 4 };
 
 typedef struct finder {
     const hr_function *function;
     const int64_t *extents;
+    bool rows;  /* sums over short rows are written out, too */
+    int domain; /* indices of the statement in hand */
     int64_t *fixed;
     bool *seen; /* by index */
     int found;
@@ -41,28 +46,51 @@ static hr_visit is_window(const hr_expr *node, const void *context) {
     return HR_VISIT_ON;
 }
 
+/* An element of as many axes as the statement and the sum have indices, that is read as it lies. */
+static hr_visit is_largest(const hr_expr *node, const void *context) {
+    if (hr_op_is_reduction(node->op)) return HR_VISIT_PAST;
+    if (node->op != HR_OP_ELEMENT) return HR_VISIT_ON;
+    bool plain = node->arg_count == *(const int *)context;
+    for (int a = 0; a < node->arg_count && plain; a++)
+        plain = node->args[a]->op == HR_OP_INDEX;
+    return plain ? HR_VISIT_STOP : HR_VISIT_PAST;
+}
+
+static int64_t most_of(const finder *f, const hr_expr *reduction, int index) {
+    const bool terms = reduction->op == HR_OP_REDUCE_SUM || reduction->op == HR_OP_REDUCE_MEAN ||
+                       reduction->op == HR_OP_REDUCE_MAX || reduction->op == HR_OP_REDUCE_MIN;
+    if (hr_expr_find(reduction->args[0], is_window, &(walked){(finder *)f, index})) return TAPS_MOST;
+    if (!terms || !f->rows || !f->domain) return 0;
+    const int indices = f->domain + reduction->bound_count;
+    const hr_expr *largest = hr_expr_find(reduction->args[0], is_largest, &indices);
+    if (!largest) return 0;
+    return largest->args[largest->arg_count - 1]->index == index ? ROW_MOST : ROWS_MOST;
+}
+
 static void look_at(void *context, const hr_expr *node) {
     finder *f = context;
     for (int i = 0; hr_op_is_reduction(node->op) && i < node->bound_count; i++) {
         const hr_expr *extent = f->function->indices[node->bound[i]].extent;
         if (extent->op != HR_OP_EXTENT) continue;
         const int64_t size = f->extents[extent->extent];
-        if (size < 1 || size > TAPS_MOST) continue;
-        if (!hr_expr_find(node->args[0], is_window, &(walked){f, node->bound[i]})) continue;
+        if (size < 1 || size > TAPS_MOST || size > most_of(f, node, node->bound[i])) continue;
         f->fixed[extent->extent] = size;
         f->found++;
     }
 }
 
-const int64_t *hr_short_axes(const hr_function *function, const int64_t *extents, hr_arena *arena) {
-    finder f = {.function = function, .extents = extents};
+const int64_t *hr_short_axes(const hr_function *function, const int64_t *extents, bool rows,
+                             hr_arena *arena) {
+    finder f = {.function = function, .extents = extents, .rows = rows};
     f.fixed = hr_arena_alloc(arena, (size_t)(function->extent_count + 1) * sizeof *f.fixed);
     f.seen = hr_arena_alloc(arena, (size_t)(function->index_count + 1) * sizeof *f.seen);
     for (int e = 0; e < function->extent_count; e++)
         f.fixed[e] = HR_EXTENT_UNKNOWN;
     hr_walk walk = {.leave = look_at, .context = &f};
-    for (int s = 0; s < function->statement_count; s++)
+    for (int s = 0; s < function->statement_count; s++) {
+        f.domain = function->statements[s].domain_count;
         hr_walk_through(&walk, function->statements[s].value);
+    }
     hr_walk_end(&walk);
     return f.found ? f.fixed : NULL;
 }

@@ -1,5 +1,5 @@
-/* A sum over a few elements beside each other, written out: a convolution's taps, a pooling's window. In: a
- * reduction whose body is rewritten. Out: an expression without it.
+/* A sum over a few elements beside each other, written out: a convolution's taps, a pooling's window, a row
+ * of three. In: a reduction whose body is rewritten. Out: an expression without it.
  *
  * As a reduction it would be a row of its own, of four elements, say, for each element of the result. Written
  * out it is part of a map, whose lanes run along the result, and equal expressions are one node.
@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-enum { TERMS_MOST = 16, NODES_MOST = 1024 };
+enum { TERMS_MOST = 16, ROW_MOST = 8, NODES_MOST = 1024 };
 
 typedef struct survey {
     const hr_function *function;
@@ -18,6 +18,7 @@ typedef struct survey {
     bool local;        /* an element of a local that varies along the reduction */
     int rank;          /* of the largest tensor with an element that varies along it */
     bool along;        /* of those, one runs along memory as the result does, or aside of it */
+    bool row;          /* all of those are rows of it: it is the last subscript */
     int nodes;
 } survey;
 
@@ -33,9 +34,12 @@ static void look_at_element(survey *s, const hr_expr *element) {
     const hr_tensor *tensor = &s->function->tensors[element->tensor];
     if (!hr_expr_find(element, is_bound, s->bound)) return;
     s->local |= tensor->role == HR_ROLE_LOCAL;
-    if (tensor->rank > s->rank) s->along = false;
-    if (tensor->rank >= s->rank)
-        s->along |= hr_expr_find(element->args[tensor->rank - 1], is_free, s->bound) != NULL;
+    const hr_expr *last = element->args[tensor->rank - 1];
+    if (tensor->rank > s->rank) s->along = false, s->row = true;
+    if (tensor->rank >= s->rank) {
+        s->along |= hr_expr_find(last, is_free, s->bound) != NULL;
+        s->row &= last->op == HR_OP_INDEX && s->bound[last->index];
+    }
     if (tensor->rank > s->rank) s->rank = tensor->rank;
 }
 
@@ -71,21 +75,25 @@ static hr_op operation_of(hr_op reduce) {
     }
 }
 
-/* Lanes along the result read what the reduction reads; along the reduction itself a row would. */
-static bool pays(const hr_graph *graph, const hr_expr *reduction, const hr_expr *body, int64_t terms) {
+/* Lanes along the result read what the reduction reads; along the reduction itself a row would, unless that
+ * is less than a vector or two: then each result reads a row of its own. */
+static bool pays(const hr_graph *graph, const hr_expr *reduction, const hr_expr *body, int scope,
+                 int64_t terms) {
     bool *bound = hr_memory_zeros((size_t)graph->function->index_count + 1, sizeof *bound);
     survey s = {.function = graph->function, .bound = bound};
     for (int i = 0; i < reduction->bound_count && bound; i++)
         bound[reduction->bound[i]] = true;
     if (bound) hr_expr_visit(body, look, &s);
     free(bound);
-    return bound && s.along && !s.local && s.nodes * terms <= NODES_MOST;
+    const bool rows =
+        graph->rows_written && s.row && terms <= ROW_MOST && s.rank == scope + reduction->bound_count;
+    return bound && (s.along || rows) && !s.local && s.nodes * terms <= NODES_MOST;
 }
 
-hr_expr *hr_reduction_written(hr_graph *graph, const hr_expr *reduction, hr_expr *body) {
+hr_expr *hr_reduction_written(hr_graph *graph, const hr_expr *reduction, hr_expr *body, int scope) {
     hr_op op = operation_of(reduction->op);
     int64_t terms = terms_of(graph->function, reduction);
-    if (op == HR_OP_REDUCE_SUM || !terms || !pays(graph, reduction, body, terms)) return NULL;
+    if (op == HR_OP_REDUCE_SUM || !terms || !pays(graph, reduction, body, scope, terms)) return NULL;
     hr_expr *value = NULL;
     for (int64_t term = 0; term < terms && !graph->full; term++) {
         hr_expr *one = body;

@@ -77,7 +77,7 @@ static void explain_pass(const hr_plan *plan, const hr_stage *stage, int pass, h
 static void explain_fixed(const hr_graph *graph, hr_text *out) {
     for (int e = 0; graph->fixed && e < graph->function->extent_count; e++)
         if (graph->fixed_extent[e])
-            hr_text_format(out, "       holds for %.60s = %" PRId64 ": a window of so few is written out\n",
+            hr_text_format(out, "       holds for %.60s = %" PRId64 ": so few are written out\n",
                            graph->function->extents[e], graph->fixed[e]);
 }
 

@@ -36,11 +36,27 @@ static bool element_is_lanes(const lane_check *c, const hr_expr *e) {
     return true;
 }
 
+/* Of a row of a few elements for each lane: `x[m, 2]` of x: f32[M, 3]. */
+static bool is_of_short_rows(const lane_check *c, const hr_expr *e) {
+    const hr_tensor *tensor = &c->plan->normal->tensors[e->tensor];
+    const int last = tensor->rank - 1;
+    return last > 0 && e->args[last]->op == HR_OP_NUMBER && tensor->shape[last]->op == HR_OP_NUMBER &&
+           e->args[last - 1]->op == HR_OP_INDEX && e->args[last - 1]->index == hr_stage_lane(c->stage);
+}
+
+/* The compiler reads vectors of such rows and sorts their elements by place, better than one by one. */
+static bool is_left_to_compiler(const lane_check *c, const hr_expr *e) {
+    if (!is_of_short_rows(c, e)) return false;
+    for (int i = 0; i < c->stage->step_count; i++)
+        if (hr_expr_computes_special(c->stage->steps[i].value)) return false;
+    return true;
+}
+
 /* A CPU reads each lane's element on its own and computes with vectors all the same. */
 static bool element_is_brought(const lane_check *c, const hr_expr *e) {
     for (int i = 0; i < c->stage->step_count; i++)
         if (c->plan->normal->statements[c->stage->steps[i].statement].tensor == e->tensor) return false;
-    return c->gathers && hr_plan_layout(c->plan, e->tensor) == HR_LAYOUT_DENSE;
+    return c->gathers && hr_plan_layout(c->plan, e->tensor) == HR_LAYOUT_DENSE && !is_left_to_compiler(c, e);
 }
 
 /* Whole-number lanes are 32 bits wide: values must provably stay inside that. */

@@ -89,7 +89,7 @@ static void test_sums_are_taken_apart(void **state) {
         check_case(&cases[i]);
 }
 
-static void test_short_windows_are_written_out(void **state) {
+static void test_short_axes_are_written_out(void **state) {
     (void)state;
     static const char causal[] =
         "kernel k(x: f32[B, L], w: f32[K]) -> (y: f32[B, L])\n{\n"
@@ -97,13 +97,30 @@ static void test_short_windows_are_written_out(void **state) {
     static const char plane[] = "kernel k(x: f32[H + R - 1, W + S - 1], w: f32[R, S]) -> (y: f32[H, W])\n{\n"
                                 "    y[h, v] = sum[r, s](w[r, s] * x[h + r, v + s])\n}\n";
     static const char columns[] = "kernel k(x: f32[K, L]) -> (y: f32[L])\n{\n    y[l] = sum[k](x[k, l])\n}\n";
+    static const char rows[] = "kernel k(x: f32[M, K]) -> (y: f32[M])\n{\n    y[m] = sum[k](x[m, k])\n}\n";
+    static const char narrow[] = "kernel k(x: bf16[B, M, K], v: f32[K]) -> (y: bf16[B, M])\n{\n"
+                                 "    y[b, m] = exp(max[k](x[b, m, k] * v[k]) / 8)\n}\n";
+    static const char three[] = "kernel k(x: f16[M, 3]) -> (y: f32[M], z: f32[M])\n{\n"
+                                "    y[m] = mean[k](x[m, k]^2)\n    z[m] = sqrt(y[m]) - min[k](x[m, k])\n}\n";
+    static const char product[] = "kernel k(x: f32[M, K], w: f32[N, K]) -> (y: f32[M, N])\n{\n"
+                                  "    y[m, n] = sum[k](x[m, k] * w[n, k])\n}\n";
+    static const char soft[] = "kernel k(x: f32[M, K]) -> (y: f32[M, K])\n{\n"
+                               "    y[m, k] = softmax[k](x[m, k])\n}\n";
     static const rewrite_case cases[] = {
+        {rows, {"M", "K"}, {3001, 3}, "1 stage: map", "holds for K = 3", 0},
+        {rows, {"M", "K"}, {7, 8}, "1 stage: map", "holds for K = 8", 0},
+        {rows, {"M", "K"}, {300, 9}, "1 stage: row", NULL, 0},
+        {narrow, {"B", "M", "K"}, {3, 77, 5}, "1 stage: map", "holds for K = 5", 0},
+        {three, {"M"}, {1003}, "1 stage: map", NULL, 0},
+        {product, {"M", "N", "K"}, {30, 40, 3}, "1 stage: contract", NULL, 0},
+        {soft, {"M", "K"}, {300, 3}, "1 stage: row", NULL, 0},
         {causal, {"B", "L", "K"}, {5, 300, 4}, "1 stage: map", "holds for K = 4", 0},
         {causal, {"B", "L", "K"}, {5, 300, 1}, "1 stage: map", "holds for K = 1", 0},
         {causal, {"B", "L", "K"}, {5, 3, 7}, "1 stage: map", "holds for K = 7", 0},
         {causal, {"B", "L", "K"}, {5, 300, 40}, NULL, NULL, 0},
         {plane, {"H", "W", "R", "S"}, {31, 67, 3, 3}, "1 stage: map", "holds for S = 3", 0},
-        {columns, {"K", "L"}, {4, 300}, NULL, NULL, 0},
+        {columns, {"K", "L"}, {4, 300}, "1 stage: map", "holds for K = 4", 0},
+        {columns, {"K", "L"}, {5, 300}, NULL, NULL, 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         check_case(&cases[i]);
@@ -111,6 +128,6 @@ static void test_short_windows_are_written_out(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_sums_are_taken_apart),
-                                       cmocka_unit_test(test_short_windows_are_written_out)};
+                                       cmocka_unit_test(test_short_axes_are_written_out)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
