@@ -216,9 +216,15 @@ static void unknown_name(hr_checker *checker, const hr_syntax *syntax, bool elem
         element   ? ""
         : capital ? "; an extent must stand in a shape or a range"
                   : "; an index stands on the left side or in a reducer's brackets, as in sum[k](...)";
-    hr_messages_add(checker->messages, syntax->place, "there is no %s '%s' here%s",
+    const bool comment = !element && hr_place_follows(checker->messages, syntax->place, "//");
+    hr_messages_add(checker->messages, syntax->place, "there is no %s '%s' here%s%s",
                     capital && !element ? "extent" : plural, shown(syntax->symbol).text,
-                    nearest.best ? hr_nearest_words(&nearest).text : mend);
+                    nearest.best ? hr_nearest_words(&nearest).text
+                    : comment    ? ""
+                                 : mend,
+                    !comment       ? ""
+                    : nearest.best ? " // divides; a comment begins with #"
+                                   : "; // divides; a comment begins with #");
 }
 
 static bool may_be_read(hr_checker *checker, int id, hr_place place) {

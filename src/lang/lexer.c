@@ -225,6 +225,8 @@ static hr_token unknown_token(hr_lexer *lexer, hr_token token) {
                   {"!", "; write not"},
                   {";", "; a statement ends at the end of its line"},
                   {".", "; functions and reductions stand alone, as in exp(x[m]) and sum[n](x[m, n])"},
+                  {".shape", "; an extent has a name, as N of x: f32[N]"},
+                  {".T", "; write x[n, m] where x[m, n] would stand"},
                   {"..", "; a range is written j from a to b, with a in it and b not"},
                   {"...", "; an index names a whole axis, as in x[m, n]"},
                   {"?", "; write where(condition, a, b)"},

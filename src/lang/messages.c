@@ -89,24 +89,44 @@ static int by_place(const void *left, const void *right) {
     return strcmp(a->sentence, b->sentence);
 }
 
+/* The text of the place's line, NULL where there is none; `number`: as its own file counts. */
+static const char *line_of(const hr_messages *messages, hr_place place, int *number, size_t *length) {
+    const hr_source *source = hr_origin_source(&messages->origin, place.line);
+    const char *line = source ? source->text : messages->origin.text;
+    const char *end = line + (source ? source->length : messages->origin.length);
+    *number = place.line;
+    hr_origin_path(&messages->origin, number);
+    for (int i = 1; i < *number && line; i++) {
+        line = memchr(line, '\n', (size_t)(end - line));
+        if (line) line++;
+    }
+    if (!line || line > end) return NULL;
+    const char *stop = memchr(line, '\n', (size_t)(end - line));
+    *length = (size_t)((stop ? stop : end) - line);
+    if (*length && line[*length - 1] == '\r') --*length;
+    return line;
+}
+
+bool hr_place_follows(const hr_messages *messages, hr_place place, const char *text) {
+    int number;
+    size_t length, size = strlen(text), at = (size_t)place.column - 1;
+    const char *line = line_of(messages, place, &number, &length);
+    if (!line || at > length) return false;
+    while (at > 0 && line[at - 1] == ' ')
+        at--;
+    return at >= size && memcmp(line + at - size, text, size) == 0;
+}
+
 static void append_message(hr_text *out, const hr_messages *messages, const hr_message *message) {
-    const hr_source *source = hr_origin_source(&messages->origin, message->place.line);
     int number = message->place.line;
     const char *name = hr_origin_path(&messages->origin, &number);
     hr_shown path = hr_text_shown(name, strlen(name));
     bool short_path = strlen(name) <= 200 && !strpbrk(name, "\x1b\n\r");
     hr_text_format(out, "%s:%d:%d: error: %s\n", short_path ? name : path.text, number, message->place.column,
                    message->sentence);
-    const char *line = source ? source->text : messages->origin.text;
-    const char *end = line + (source ? source->length : messages->origin.length);
-    for (int i = 1; i < number && line; i++) {
-        line = memchr(line, '\n', (size_t)(end - line));
-        if (line) line++;
-    }
-    if (!line || line > end) return;
-    const char *stop = memchr(line, '\n', (size_t)(end - line));
-    size_t length = (size_t)((stop ? stop : end) - line);
-    if (length && line[length - 1] == '\r') length--;
+    size_t length;
+    const char *line = line_of(messages, message->place, &number, &length);
+    if (!line) return;
     append_line(out, line, length, (size_t)message->place.column - 1);
 }
 

@@ -23,6 +23,9 @@ typedef struct hr_messages {
     hr_message kept_messages[HR_MESSAGES_SHOWN];
 } hr_messages;
 
+/* Before the place, spaces apart, the line has this. */
+bool hr_place_follows(const hr_messages *messages, hr_place place, const char *text);
+
 /* The sentence is cut at HR_MESSAGE_SENTENCE bytes. Names that come from the text go through hr_name_shown().
  */
 void hr_messages_add(hr_messages *messages, hr_place place, const char *format, ...)

@@ -254,7 +254,10 @@ static hr_syntax *named(hr_parser *p) {
     new->body = hr_parse_expression(p, HR_LEVEL_OR);
     if (!new->body || !deepen(p, new, new->body)) return NULL;
     if (!hr_parse_expect(p, HR_TOKEN_RIGHT_ROUND,
-                         hr_parse_at(p, HR_TOKEN_COMMA) ? "a reduction takes one expression" : ""))
+                         hr_parse_at(p, HR_TOKEN_COMMA)
+                             ? "a reduction takes one expression, and runs over the "
+                               "indices in its square brackets"
+                             : ""))
         return NULL;
     p->square_or_round--;
     return new;
