@@ -23,7 +23,6 @@ extern char **environ;
 static const char *const flags[] = {"-std=c++17",
                                     "-O1",
                                     "-fPIC",
-                                    "-shared",
                                     "-w",
                                     "-fsanitize=thread",
                                     "--param",
@@ -40,9 +39,8 @@ static const char *const flags[] = {"-std=c++17",
                                     "-fno-builtin-memcpy",
                                     "-DHR_EMULATED",
                                     "-D__CUDACC_RTC__",
-                                    "-I" HR_SOURCE_DIR "/test",
-                                    "-include",
-                                    HR_SOURCE_DIR "/test/support/cuda_emulated.h"};
+                                    "-I" HR_SOURCE_DIR "/test"};
+enum { FLAGS = sizeof flags / sizeof *flags };
 
 static const char *compiler(void) {
     const char *given = getenv("HEADROOM_CXX");
@@ -74,20 +72,21 @@ static hr_status run(char *const *arguments, const char *log) {
     return hr_fail(HR_INTERNAL, "the emitted CUDA does not compile: %s", text);
 }
 
-static hr_status compile(const char *source, const char *object) {
-    enum { FLAGS = sizeof flags / sizeof *flags };
+static hr_status compile(const char *source, const char *object, const char *const *more, int more_count) {
     char log[600];
-    char *arguments[FLAGS + 8];
+    const char *arguments[FLAGS + 12];
     int count = 0;
     snprintf(log, sizeof log, "%s.log", object);
-    arguments[count++] = (char *)(uintptr_t)compiler();
+    arguments[count++] = compiler();
     for (int i = 0; i < FLAGS; i++)
-        arguments[count++] = (char *)(uintptr_t)flags[i];
+        arguments[count++] = flags[i];
+    for (int i = 0; i < more_count; i++)
+        arguments[count++] = more[i];
     arguments[count++] = "-o";
-    arguments[count++] = (char *)(uintptr_t)object;
-    arguments[count++] = (char *)(uintptr_t)source;
+    arguments[count++] = object;
+    arguments[count++] = source;
     arguments[count] = NULL;
-    hr_status status = run(arguments, log);
+    hr_status status = run((char *const *)(uintptr_t)arguments, log);
     if (status == HR_OK) unlink(log);
     return status;
 }
@@ -105,6 +104,7 @@ static hr_status folder_make(char *out, size_t size) {
     return HR_OK;
 }
 
+/* Read in front of each source. */
 static const char *const headers[] = {HR_SOURCE_DIR "/test/support/cuda_emulated.h",
                                       HR_SOURCE_DIR "/test/support/cuda_emulated_ptx.h",
                                       HR_SOURCE_DIR "/test/support/cuda_emulation_tensor.h"};
@@ -119,42 +119,65 @@ static hr_status header_read(const char *path, hr_text *out) {
     return HR_OK;
 }
 
-/* The hash of all that the object comes from. */
-static hr_status object_name(const char *source, char *out, size_t size) {
+/* Folder and hash of all that is made of the text: compiler, flags, headers. */
+static hr_status object_name(const char *text, char *out, size_t size) {
     char folder[440];
-    hr_text all = {0}, shim = {0};
+    hr_text all = {0};
     HR_TRY(folder_make(folder, sizeof folder));
     hr_status status = HR_OK;
+    hr_text_format(&all, "%s\n", compiler());
     for (size_t i = 0; i < sizeof headers / sizeof *headers && status == HR_OK; i++)
-        status = header_read(headers[i], &shim);
-    if (status != HR_OK) {
-        hr_text_clear(&shim);
-        return status;
-    }
-    hr_text_format(&all, "%s\n%s\n", compiler(), hr_text_data(&shim));
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
+        status = header_read(headers[i], &all);
+    for (int i = 0; i < FLAGS; i++)
         hr_text_format(&all, "%s ", flags[i]);
-    hr_text_append(&all, source, strlen(source));
-    status = hr_text_status(&all);
+    hr_text_append(&all, text, strlen(text));
+    if (status == HR_OK) status = hr_text_status(&all);
     if (status == HR_OK)
         snprintf(out, size, "%s/%016llx", folder, (unsigned long long)XXH3_64bits(all.data, all.length));
     hr_text_clear(&all);
-    hr_text_clear(&shim);
     return status;
 }
 
-static hr_status object_build(const char *source, const char *name, const char *path) {
-    char input[500], made[560];
-    snprintf(input, sizeof input, "%s.%d.cpp", name, (int)getpid());
-    snprintf(made, sizeof made, "%s.made", input);
-    FILE *file = fopen(input, "w");
-    if (!file) return hr_fail(HR_IO, "%s: %s", input, strerror(errno));
-    fputs(source, file);
+static hr_status file_write(const char *path, const char *text) {
+    FILE *file = fopen(path, "w");
+    if (!file) return hr_fail(HR_IO, "%s: %s", path, strerror(errno));
+    fputs(text, file);
     fclose(file);
-    hr_status status = compile(input, made);
+    return HR_OK;
+}
+
+/* What the compiler makes of NAME.INPUT, moved to `path` when it is whole: another test may make it, too. */
+static hr_status object_build(const char *text, const char *name, const char *input_name,
+                              const char *const *more, int more_count, const char *path) {
+    char input[500], made[560];
+    snprintf(input, sizeof input, "%s.%d.%s", name, (int)getpid(), input_name);
+    snprintf(made, sizeof made, "%s.made", input);
+    HR_TRY(file_write(input, text));
+    hr_status status = compile(input, made, more, more_count);
     if (status == HR_OK && rename(made, path) != 0) status = hr_fail(HR_IO, "%s: %s", path, strerror(errno));
     if (status == HR_OK) unlink(input);
     return status;
+}
+
+/* The headers compiled once: to read them takes the compiler as long as to compile a kernel. NAME.h, where
+ * the compiler looks for NAME.h.gch first. */
+static hr_status headers_compile(char *out, size_t size) {
+    static const char *const header[] = {"-x", "c++-header"};
+    static const char text[] = "#include \"support/cuda_emulated.h\"\n";
+    char name[480], path[500];
+    HR_TRY(object_name(text, name, sizeof name));
+    snprintf(out, size, "%s.h", name);
+    snprintf(path, sizeof path, "%s.h.gch", name);
+    if (access(path, R_OK) == 0) return HR_OK;
+    HR_TRY(file_write(out, text));
+    return object_build(text, name, "hpp", header, 2, path);
+}
+
+static hr_status kernel_compile(const char *source, const char *name, const char *path) {
+    char header[500];
+    HR_TRY(headers_compile(header, sizeof header));
+    const char *const shared[] = {"-shared", "-include", header};
+    return object_build(source, name, "cpp", shared, 3, path);
 }
 
 /* ---- loading ---- */
@@ -219,7 +242,7 @@ hr_status cuda_object_compile(const char *source, const char *const *entries, in
     if (status == HR_OK) status = object_name(text.data, name, sizeof name);
     if (status == HR_OK) {
         snprintf(path, sizeof path, "%s.so", name);
-        if (access(path, R_OK) != 0) status = object_build(text.data, name, path);
+        if (access(path, R_OK) != 0) status = kernel_compile(text.data, name, path);
     }
     if (status == HR_OK) status = object_load(path, entries, count, object);
     hr_text_clear(&text);
