@@ -4,8 +4,8 @@
  *      ("all" is no TARGET: all)
  *      fuzz_inputs SOURCE replay TARGET FILE...     these files as they are
  * out: how many inputs each target took. Each input lies in fuzz_TARGET.* of the current folder before it is
- *      tried, so that it is still there where the program ends by a signal; an input that takes a minute ends
- * it, too.
+ *      tried, so that it is still there where the program ends by a signal; an input that takes a minute of
+ * the processors' time ends it, too.
  *
  * First come the seeds as they are (the committed corpus), then mutants: bytes, and whole tokens, which are
  * changed, doubled, dropped, exchanged with those of another seed, or become a number that 32 or 64 bits
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
+#include <sys/time.h>
 
 #define INPUT_MOST   ((size_t)64 << 10)
 #define TOKENS_MOST  8192
@@ -306,6 +306,12 @@ static void mutate_bytes(input *input) {
 
 /* ---- runs ---- */
 
+/* SIGPROF ends the program after so many seconds of its own work, whatever else the machine does; 0: never.
+ */
+static void limit_processor(int seconds) {
+    setitimer(ITIMER_PROF, &(struct itimerval){.it_value.tv_sec = seconds}, NULL);
+}
+
 static void try_input(const target *target, const input *input) {
     char path[64];
     snprintf(path, sizeof path, "fuzz_%s%s", target->name, target->ending);
@@ -314,9 +320,9 @@ static void try_input(const target *target, const input *input) {
         perror(path);
         exit(3);
     }
-    alarm(SLOW_SECONDS);
+    limit_processor(SLOW_SECONDS);
     target->try(path, input, draw(UINT64_MAX));
-    alarm(0);
+    limit_processor(0);
 }
 
 static void run_target(const char *source, const target *target, double seconds) {
