@@ -16,6 +16,8 @@ mkdir -p "$HOME" "$scratch/headroom"
 cd "$source"
 { git ls-files -z 2>/dev/null || find . -path ./build -prune -o -type f -print0; } | tar -c --null -T - | tar -x -C "$scratch/headroom"
 cd "$scratch/headroom"
+# What `make install` compiles there was compiled here before, of the same text.
+export CMAKE_C_COMPILER_LAUNCHER=$source/test/support/cc_compiled HR_COMPILED=$build HR_COMPILED_SOURCE=$source
 
 # A document as one shell script: commands as they stand, kernels written to files and explained.
 script_of() {
