@@ -4,10 +4,10 @@
 #define TEST_SUPPORT_COUNTING_DEVICE_H
 
 #include "device/device.h"
+#include "support/given_roof.h"
 
 #include <stdatomic.h>
 #include <string.h>
-#include <time.h>
 
 typedef struct counting_device {
     struct hr_device base;
@@ -59,26 +59,6 @@ static hr_status counting_time(struct hr_device *device, hr_module *module, cons
     return counting->real->ops->time(counting->real, module, execution, seconds);
 }
 
-static hr_status counting_roof(struct hr_device *device, const hr_roof_sources *sources,
-                               hr_progress_fn progress, void *context, hr_roof *out) {
-    (void)device;
-    (void)sources;
-    (void)progress;
-    (void)context;
-    *out = (hr_roof){.copy = 20e9,
-                     .read = 25e9,
-                     .write = 15e9,
-                     .triad = 21e9,
-                     .vector_f32 = 200e9,
-                     .tensor_f32 = 200e9,
-                     .launch = 1e-6,
-                     .threads = 2,
-                     .measured_at = (double)time(NULL)};
-    for (int s = 1; s < HR_SPECIAL_COUNT; s++)
-        out->special[s] = 10e9;
-    return HR_OK;
-}
-
 /* A machine that nobody else uses; its clock goes on by a millisecond with each reading. */
 static void counting_load(void *context, hr_load_reading *out) {
     double *clock = context;
@@ -93,7 +73,7 @@ static const hr_device_ops counting_ops = {.kind = "cpu",
                                            .unload = counting_unload,
                                            .launch = counting_launch,
                                            .time = counting_time,
-                                           .measure_roof = counting_roof};
+                                           .measure_roof = given_roof};
 
 static hr_status counting_open(counting_device *out) {
     struct hr_device *real;

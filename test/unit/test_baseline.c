@@ -253,7 +253,7 @@ static int roofs;
 
 static hr_status better_roof(struct hr_device *self, const hr_roof_sources *sources, hr_progress_fn progress,
                              void *context, hr_roof *out) {
-    hr_status status = counting_roof(self, sources, progress, context, out);
+    hr_status status = given_roof(self, sources, progress, context, out);
     for (int s = 1; roofs > 0 && s < HR_SPECIAL_COUNT; s++)
         out->special[s] *= 100;
     if (roofs++ == 0) out->measured_at = 1; /* long ago, in a slow moment */
