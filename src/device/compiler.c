@@ -4,34 +4,26 @@
  * the command line.
  */
 #include "device/compiler.h"
-#include "base/clock.h"
 #include "base/file.h"
 #include "device/device.h"
+#include "device/process.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-extern char **environ;
-
-#define LOG_NAME        "log"
-#define LOG_SHOWN       4000 /* bytes of the compiler's output in an error */
-#define LOG_LINES       24
-#define ROOM_LEAST      (1 << 20) /* bytes that compiling a kernel may take */
-#define POLL_SECONDS    0.001
-#define ARGUMENTS_MAX   64
-#define WORDS_MAX       32
-#define SPACES          " \t\n"
-#define ENVIRONMENT_MAX 8
+#define LOG_NAME      "log"
+#define LOG_SHOWN     4000 /* bytes of the compiler's output in an error */
+#define LOG_LINES     24
+#define ROOM_LEAST    (1 << 20) /* bytes that compiling a kernel may take */
+#define ARGUMENTS_MAX 64
+#define WORDS_MAX     32
+#define SPACES        " \t\n"
 
 /* -ffp-contract=fast: a * b + c is one rounding, as on every accelerator. No -ffast-math: NaN and infinity
  * mean what the language says. The two -fno-*math flags only drop errno and trap bookkeeping that nobody
@@ -48,9 +40,6 @@ static const char *const base_flags[] = {
     "-fno-semantic-interposition",
     "-w",
 };
-
-/* What would send the compiler to other headers, libraries or programs than its own is left out. */
-static const char *const kept_variables[] = {"PATH", "HOME", "LD_LIBRARY_PATH", "LANG", "SYSTEMROOT"};
 
 /* ---- finding it ---- */
 
@@ -161,72 +150,6 @@ void hr_compiler_describe(unsigned flags, hr_text *out) {
 
 /* ---- running it ---- */
 
-typedef struct environment_copy {
-    char text[ENVIRONMENT_MAX][PATH_MAX + 64];
-    char *list[ENVIRONMENT_MAX + 1];
-    int count;
-} environment_copy;
-
-static void environment_add(environment_copy *copy, const char *name, const char *value) {
-    char *text = copy->text[copy->count];
-    int length = snprintf(text, sizeof copy->text[0], "%s=%s", name, value);
-    if (length > 0 && (size_t)length < sizeof copy->text[0]) copy->list[copy->count++] = text;
-}
-
-static void environment_make(environment_copy *copy, const char *folder) {
-    copy->count = 0;
-    for (size_t i = 0; i < sizeof kept_variables / sizeof *kept_variables; i++) {
-        const char *value = getenv(kept_variables[i]);
-        if (value) environment_add(copy, kept_variables[i], value);
-    }
-    environment_add(copy, "TMPDIR", folder);
-    environment_add(copy, "LC_ALL", "C");
-    copy->list[copy->count] = NULL;
-}
-
-/* The wait status, or -1 when another part of the process took it, or -2 when it was killed for its time. */
-static int process_wait(pid_t process, double seconds) {
-    double end = hr_clock_seconds() + seconds;
-    for (;;) {
-        int status;
-        pid_t ended = waitpid(process, &status, WNOHANG);
-        if (ended == process) return status;
-        if (ended < 0 && errno != EINTR) return -1;
-        if (hr_clock_seconds() > end) {
-            kill(-process, SIGKILL);
-            while (waitpid(process, &status, 0) < 0 && errno == EINTR)
-                continue;
-            return -2;
-        }
-        nanosleep(&(struct timespec){.tv_nsec = (long)(POLL_SECONDS * 1e9)}, NULL);
-    }
-}
-
-/* In a group of its own, so that a time-out ends the compiler's children too; with default signals. */
-static int process_start(const char *program, const char *const *arguments, char **variables, const char *log,
-                         pid_t *out) {
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attributes;
-    sigset_t none, all;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawn_file_actions_init(&files);
-    posix_spawn_file_actions_addopen(&files, 0, "/dev/null", O_RDONLY, 0);
-    posix_spawn_file_actions_addopen(&files, 1, log, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    posix_spawn_file_actions_adddup2(&files, 1, 2);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes,
-                             POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    posix_spawnattr_setpgroup(&attributes, 0);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    int error =
-        posix_spawn(out, program, &files, &attributes, (char *const *)(uintptr_t)arguments, variables);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&files);
-    return error;
-}
-
 /* The first lines of the compiler's output, without the scratch folder's name. */
 static void log_read(const char *path, const char *folder, char *out, size_t size) {
     char raw[LOG_SHOWN + 1];
@@ -258,7 +181,8 @@ static hr_status outcome(const hr_compiler *compiler, int status, double seconds
     char said[LOG_SHOWN + 1];
     struct stat info;
     log_read(log, folder, said, sizeof said);
-    if (status == -2) return hr_fail(HR_INTERNAL, "%s did not finish within %.0f s", compiler->path, seconds);
+    if (status == HR_PROCESS_TIMED_OUT)
+        return hr_fail(HR_INTERNAL, "%s did not finish within %.0f s", compiler->path, seconds);
     if (status >= 0 && WIFSIGNALED(status))
         return hr_fail(HR_INTERNAL, "%s was ended by signal %d (%s)%s%s", compiler->path, WTERMSIG(status),
                        strsignal(WTERMSIG(status)), *said ? ":\n" : "", said);
@@ -300,14 +224,7 @@ hr_status hr_compiler_run(const hr_compiler *compiler, unsigned flags, const cha
     arguments[count++] = "-lm";
     arguments[count] = NULL;
 
-    environment_copy *variables = malloc(sizeof *variables);
-    if (!variables) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while starting %s", compiler->path);
-    environment_make(variables, folder);
-    pid_t process;
-    int error = process_start(compiler->path, arguments, variables->list, log_path, &process);
-    free(variables);
-    if (error)
-        return hr_fail(HR_NOT_AVAILABLE, "the C compiler %s cannot be started: %s", compiler->path,
-                       strerror(error));
-    return outcome(compiler, process_wait(process, seconds), seconds, folder, log_path, object_path);
+    int ended;
+    HR_TRY(hr_process_run(arguments, NULL, folder, log_path, seconds, &ended));
+    return outcome(compiler, ended, seconds, folder, log_path, object_path);
 }

@@ -43,8 +43,11 @@ void hr_module_cpu_unload(struct hr_device *device, hr_module *module);
 /* Any other symbol of a module: the roof's kernels have entries of their own. NULL where it is not there. */
 void *hr_module_cpu_symbol(hr_module *module, const char *name);
 
-/* elf_object.c: whether the shared object at `path` (in the cache folder) has all that its headers name. */
-hr_status hr_elf_object_check(const char *path);
+/* elf_object.c: whether the shared object `name` of a scratch folder has all that its headers name, and loads
+ * in another process. */
+hr_status hr_elf_object_check(const char *folder, const char *name);
+/* The path of the loader of this program; NULL where it was linked with -static. */
+const char *hr_elf_loader(void);
 
 /* cold_cpu.c: puts these bytes out of every cache, with all threads. False where the processor has no
  * instruction for it. */

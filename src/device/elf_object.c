@@ -1,21 +1,27 @@
 /* Whether the shared object that a compiler left is whole, before it is sealed and loaded.
  *
- * In: a path in a scratch folder. Out: HR_OK, or the sentence that says what lies beyond the file's end.
+ * In: a path in a scratch folder. Out: HR_OK, or the sentence that says what is wrong with it.
  *
- * The loader maps what the headers name and touches it: where the file ends before, the process ends by a
- * signal. So the headers are compared with the file's size. Loading it in a child first would show as much,
- * but a library has no program of its own to start, and a fork of a process with threads must not call the
- * loader.
+ * The loader maps what the headers name and touches it: where the file ends before, or what it finds there
+ * makes no sense, the process ends by a signal. So the headers are compared with the file's size, and it is
+ * loaded once in another process. A fork of a process with threads must not call the loader, but the loader
+ * is a program itself: it loads and binds an object, lists what came with it, and runs none of it.
  */
 #define _GNU_SOURCE
 #include "base/cache.h"
 #include "device/device_cpu.h"
+#include "device/process.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <link.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#define LOADING_SECONDS 60.0
 
 typedef struct object_file {
     int descriptor;
@@ -65,12 +71,48 @@ static hr_status check(const object_file *file) {
                    (unsigned long long)file->size);
 }
 
-hr_status hr_elf_object_check(const char *path) {
+/* ---- in another process ---- */
+
+/* The first object is the program, which names its loader; NULL: it was linked with -static. */
+static int see_loader(struct dl_phdr_info *info, size_t size, void *out) {
+    (void)size;
+    for (int i = 0; i < info->dlpi_phnum; i++)
+        if (info->dlpi_phdr[i].p_type == PT_INTERP)
+            *(const char **)out = (const char *)(uintptr_t)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+    return 1;
+}
+
+const char *hr_elf_loader(void) {
+    const char *loader = NULL;
+    dl_iterate_phdr(see_loader, &loader);
+    return loader;
+}
+
+/* What the loader refuses with a sentence it refuses here, too, where dlopen() returns it. A loader that
+ * cannot be started tells nothing. */
+static hr_status load_elsewhere(const char *folder, const char *path) {
+    static const char *const bind[] = {"LD_BIND_NOW=1", "LD_WARN=1", NULL};
+    const char *const arguments[] = {hr_elf_loader(), "--list", path, NULL};
+    char log[PATH_MAX];
+    int ended;
+    snprintf(log, sizeof log, "%s/loader", folder);
+    hr_status status = hr_process_run(arguments, bind, folder, log, LOADING_SECONDS, &ended);
+    if (status == HR_NOT_AVAILABLE || (status == HR_OK && !(ended > 0 && WIFSIGNALED(ended)))) return HR_OK;
+    HR_TRY(status);
+    return hr_fail(HR_INTERNAL,
+                   "the compiler left a shared object that crashes the loader (signal %d): see that the disk "
+                   "has room and what HEADROOM_CC or cc is, and run again",
+                   WTERMSIG(ended));
+}
+
+hr_status hr_elf_object_check(const char *folder, const char *name) {
+    char path[PATH_MAX];
     struct stat info;
     object_file file;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     HR_TRY(hr_cache_open(path, O_RDONLY, &file.descriptor));
     file.size = fstat(file.descriptor, &info) == 0 ? (uint64_t)info.st_size : 0;
     hr_status status = check(&file);
     close(file.descriptor);
-    return status;
+    return status == HR_OK ? load_elsewhere(folder, path) : status;
 }

@@ -14,7 +14,6 @@
 
 #include <dlfcn.h>
 #include <limits.h>
-#include <link.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,8 +40,8 @@ static hr_status build_in(const hr_device_cpu *device, const char *folder, const
     HR_TRY(hr_sealed_payload(path, source, length));
     HR_TRY(
         hr_compiler_run(&device->compiler, flags, folder, "kernel.c", "kernel.so", device->compile_seconds));
+    HR_TRY(hr_elf_object_check(folder, "kernel.so"));
     snprintf(path, sizeof path, "%s/kernel.so", folder);
-    HR_TRY(hr_elf_object_check(path));
     HR_TRY(hr_sealed_close(path, key));
     return hr_cache_put(path, name);
 }
@@ -58,19 +57,10 @@ static hr_status build(const hr_device_cpu *device, const char *source, size_t l
 
 /* ---- loading ---- */
 
-/* The first object is the program: one that names no loader was linked with -static. */
-static int see_loader(struct dl_phdr_info *info, size_t size, void *named) {
-    (void)size;
-    for (int i = 0; i < info->dlpi_phnum; i++)
-        if (info->dlpi_phdr[i].p_type == PT_INTERP) *(bool *)named = true;
-    return 1;
-}
-
-/* In such a program the C library loads objects, but what they need crashes in a second C library. */
+/* In a program that was linked with -static the C library loads objects, but what they need crashes in a
+ * second C library. */
 static hr_status need_loader(void) {
-    bool named = false;
-    dl_iterate_phdr(see_loader, &named);
-    if (named) return HR_OK;
+    if (hr_elf_loader()) return HR_OK;
     return hr_fail(HR_NOT_AVAILABLE, "this program was linked with -static and cannot load compiled kernels: "
                                      "link it without (libheadroom.a may stay)");
 }

@@ -355,6 +355,22 @@ static void test_compiler_cuts_object(void **state) {
     }
 }
 
+/* As long as it should be, but with other bytes where the loader looks: it crashes the loader, not this
+ * process. */
+static void test_compiler_spoils_object(void **state) {
+    (void)state;
+    hr_module *module = NULL;
+    script_put("#!/bin/sh\ncc \"$@\" || exit 1\nwhile [ \"$1\" != -o ]; do shift; done\n"
+               "at=$(readelf -SW \"$2\" | sed -n 's/.* \\.dynamic  *DYNAMIC  *[0-9a-f]*  *\\([0-9a-f]*\\) "
+               ".*/\\1/p')\n"
+               "yes | dd of=\"$2\" bs=1 seek=$((0x$at)) count=200 conv=notrunc 2>/dev/null\n");
+    hr_device_cpu *cpu = device_open();
+    assert_int_equal(compile(cpu, ADD_SOURCE, &module), HR_INTERNAL);
+    assert_non_null(strstr(hr_last_error(), "crashes the loader"));
+    assert_int_equal(entries(".so", NULL, 0), 0);
+    hr_device_destroy(&cpu->base);
+}
+
 /* A disk that is full where the compiler writes: on a small file system of its own, where this process may
  * make one. */
 static int compile_without_room(void) {
@@ -513,7 +529,7 @@ static void build_elsewhere_wait(pid_t process) {
  * would be ended by the alarm. */
 static int launch_in_child(hr_device_cpu *cpu, hr_module *module) {
     hr_device *other = NULL;
-    alarm(60);
+    alarm(600);
     add_check(cpu, module);
     if (hr_device_open("cpu", &other) != HR_OK) return 1;
     add_check((hr_device_cpu *)other, module);
@@ -628,6 +644,7 @@ int main(int count, char **arguments) {
         WITH_CACHE(test_compiler_writes_nothing),
         WITH_CACHE(test_compiler_leaves_link),
         WITH_CACHE(test_compiler_cuts_object),
+        WITH_CACHE(test_compiler_spoils_object),
         WITH_CACHE(test_compiler_without_room),
         WITH_CACHE(test_environment_is_clean),
         WITH_CACHE(test_corrupt_entries),
