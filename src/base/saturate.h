@@ -28,8 +28,9 @@ static inline int64_t hr_round_up(int64_t a, int64_t unit) {
     return hr_saturate_product(hr_divide_up(a, unit), unit);
 }
 
+/* Of any number. */
 static inline int hr_saturate_int(int64_t a) {
-    return a > INT_MAX ? INT_MAX : (int)a;
+    return a > INT_MAX ? INT_MAX : a < INT_MIN ? INT_MIN : (int)a;
 }
 
 #endif

@@ -8,6 +8,7 @@
  * it; a call that ends right after its copy waited for it; a launch that takes long behind a full queue
  * waited for room.
  */
+#include "base/saturate.h"
 #include "diagnose/analysis.h"
 
 #include <stdlib.h>
@@ -389,7 +390,7 @@ static void prepare(builder *build) {
     graph->call_count = analysis->call_count;
     graph->node_count = analysis->call_count + analysis->work_count + 1;
     graph->observed = hr_arena_alloc(arena, 2 * (works + calls + 1) * sizeof *graph->observed);
-    build->room = (int)(4 * works + 5 * calls + 4096);
+    build->room = hr_saturate_int((int64_t)(4 * works + 5 * calls + 4096));
     size_t vertices = 2 * (size_t)graph->node_count;
     graph->order = hr_arena_alloc(arena, vertices * sizeof *graph->order);
     graph->first = hr_arena_alloc(arena, (vertices + 2) * sizeof *graph->first);

@@ -4,6 +4,7 @@
  * the graph with its edits; all together are replayed at once, one after the other, so that nothing is
  * counted twice.
  */
+#include "base/saturate.h"
 #include "diagnose/advice.h"
 #include "diagnose/finding.h"
 
@@ -263,7 +264,7 @@ static int detect_all(stage *stage, made *list, const hr_diagnosis *out) {
         draft_begin(draft, analysis, out);
         draft->edges = edges; /* shared while it is tried */
         draft->latencies = latencies;
-        draft->edit_room = (int)room;
+        draft->edit_room = hr_saturate_int((int64_t)room);
         size_t mark = hr_arena_mark(arena);
         rows[i].detect(draft);
         hr_arena_release(arena, mark); /* edits, notes and events lie elsewhere */

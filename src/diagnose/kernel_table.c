@@ -3,6 +3,7 @@
  * In: joined works with their steps. Out: summaries by falling share. Bytes and operations come from hardware
  * counters where the trace has them, else from the operator's shapes, else they are not known.
  */
+#include "base/saturate.h"
 #include "diagnose/shapes.h"
 
 #include <math.h>
@@ -49,21 +50,25 @@ static int64_t at_most(int64_t blocks, int64_t limit, hr_limiter limiter, hr_ker
     return limit;
 }
 
+/* Of three sizes, which a recording may hold of any size. */
+static int64_t product(const int32_t sizes[3]) {
+    return hr_saturate_product((int64_t)sizes[0] * sizes[1], sizes[2]);
+}
+
 /* Registers are given to a warp in units of 256, shared memory to a block with 1 KB on top since sm_80. */
 static void occupy(const hr_ceiling *ceiling, const hr_kernel_work *work, hr_kernel_summary *kernel) {
-    int64_t threads = (int64_t)work->block[0] * work->block[1] * work->block[2];
-    int64_t grid = (int64_t)work->grid[0] * work->grid[1] * work->grid[2], warps = (threads + 31) / 32;
+    int64_t threads = product(work->block), grid = product(work->grid), warps = hr_divide_up(threads, 32);
     int64_t shared = (int64_t)work->shared_static + work->shared_dynamic;
     kernel->registers = work->registers;
-    kernel->shared = (int)shared;
-    kernel->block = (int)threads;
-    kernel->grid = grid < INT32_MAX ? (int)grid : INT32_MAX;
+    kernel->shared = hr_saturate_int(shared);
+    kernel->block = hr_saturate_int(threads);
+    kernel->grid = hr_saturate_int(grid);
     kernel->achieved = work->occupancy;
     if (threads <= 0 || grid <= 0 || ceiling->warps <= 0 || ceiling->multiprocessors <= 0) return;
     kernel->limiter = HR_LIMITER_NONE;
     int64_t blocks = at_most(INT32_MAX, ceiling->warps / warps, HR_LIMITER_NONE, kernel);
     blocks = at_most(blocks, ceiling->blocks, HR_LIMITER_BLOCK, kernel);
-    int64_t registers = (work->registers * 32 + 255) / 256 * 256 * warps;
+    int64_t registers = hr_saturate_product(hr_round_up((int64_t)work->registers * 32, 256), warps);
     if (registers > 0) blocks = at_most(blocks, ceiling->registers / registers, HR_LIMITER_REGISTERS, kernel);
     if (shared > 0)
         blocks = at_most(blocks, ceiling->shared / (shared + (ceiling->compute >= 80 ? 1024 : 0)),

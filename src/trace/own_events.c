@@ -1,4 +1,5 @@
 /* Records of our own recorder that become events at once. In: a record. Out: an event. See own_reader.h. */
+#include "base/saturate.h"
 #include "trace/own_reader.h"
 
 #include <stdlib.h>
@@ -91,12 +92,12 @@ void hr_own_add(hr_own_reader *reader, hr_event event, const void *detail) {
 
 void hr_own_add_kernel(hr_own_reader *reader, const hr_record_kernel *at, int32_t counters) {
     hr_kernel_work work = {
-        .grid = {(int32_t)at->grid_x, (int32_t)at->grid_y, (int32_t)at->grid_z},
-        .block = {(int32_t)at->block_x, (int32_t)at->block_y, (int32_t)at->block_z},
-        .registers = (int32_t)at->registers,
-        .shared_static = (int32_t)at->shared_static,
-        .shared_dynamic = (int32_t)at->shared_dynamic,
-        .cluster = (int32_t)at->cluster,
+        .grid = {hr_saturate_int(at->grid_x), hr_saturate_int(at->grid_y), hr_saturate_int(at->grid_z)},
+        .block = {hr_saturate_int(at->block_x), hr_saturate_int(at->block_y), hr_saturate_int(at->block_z)},
+        .registers = hr_saturate_int(at->registers),
+        .shared_static = hr_saturate_int(at->shared_static),
+        .shared_dynamic = hr_saturate_int(at->shared_dynamic),
+        .cluster = hr_saturate_int(at->cluster),
         .occupancy = -1,
         .graph = at->graph,
         .graph_node = at->graph_node,
@@ -107,7 +108,7 @@ void hr_own_add_kernel(hr_own_reader *reader, const hr_record_kernel *at, int32_
     hr_event event = {.start = at->start,
                       .duration = at->duration,
                       .name = hr_own_string(reader, at->name),
-                      .track = hr_trace_build_stream(reader->build, (int32_t)at->device, at->stream),
+                      .track = hr_trace_build_stream(reader->build, hr_saturate_int(at->device), at->stream),
                       .kind = HR_EVENT_KERNEL,
                       .correlation = at->correlation};
     hr_own_add(reader, event, &work);
@@ -124,7 +125,7 @@ void hr_own_add_copy(hr_own_reader *reader, const hr_record_copy *at) {
     hr_event event = {.start = at->start,
                       .duration = at->duration,
                       .name = copy_name(reader, at),
-                      .track = hr_trace_build_stream(reader->build, (int32_t)at->device, at->stream),
+                      .track = hr_trace_build_stream(reader->build, hr_saturate_int(at->device), at->stream),
                       .kind = HR_EVENT_COPY,
                       .correlation = at->correlation};
     hr_own_add(reader, event, &copy);
@@ -138,14 +139,14 @@ void hr_own_add_fill(hr_own_reader *reader, const hr_record_fill *at) {
     hr_event event = {.start = at->start,
                       .duration = at->duration,
                       .name = fill_name(reader, at),
-                      .track = hr_trace_build_stream(reader->build, (int32_t)at->device, at->stream),
+                      .track = hr_trace_build_stream(reader->build, hr_saturate_int(at->device), at->stream),
                       .kind = HR_EVENT_FILL,
                       .correlation = at->correlation};
     hr_own_add(reader, event, &fill);
 }
 
 void hr_own_add_call(hr_own_reader *reader, const hr_own_call *at) {
-    hr_call call = {.result = (int32_t)at->record.result, .event = at->event, .stream = at->stream};
+    hr_call call = {.result = hr_saturate_int(at->record.result), .event = at->event, .stream = at->stream};
     hr_event event = {.start = at->record.start,
                       .duration = at->record.duration,
                       .name = hr_own_string(reader, at->record.name),
@@ -173,7 +174,7 @@ void hr_own_add_allocation(hr_own_reader *reader, const hr_record_allocation *at
     hr_allocation allocation = {.bytes = at->bytes,
                                 .address = at->address,
                                 .memory = memory_kind(at->memory),
-                                .device = (int32_t)at->device};
+                                .device = hr_saturate_int(at->device)};
     const char *name = at->bytes < 0 ? "freed" : "allocated";
     hr_event event = {.start = at->time,
                       .name = hr_trace_build_string(reader->build, name, strlen(name)),
@@ -274,6 +275,6 @@ void hr_own_add_sample(hr_own_reader *reader, const hr_record_sample *at) {
     const int64_t values[] = {at->sm_active, at->tensor_active, at->warps_active, at->dram_of_peak};
     for (int i = 0; i < 4; i++)
         if (values[i] >= 0)
-            hr_trace_build_sample(reader->build, (int32_t)at->device, at->time, at->duration,
+            hr_trace_build_sample(reader->build, hr_saturate_int(at->device), at->time, at->duration,
                                   (hr_sample){(double)values[i] * 1e-6, kinds[i]}, -1);
 }

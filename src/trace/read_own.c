@@ -5,6 +5,7 @@
  *
  * Chunks are found by their mark and believed by their hash. What their records become: own_reader.h.
  */
+#include "base/saturate.h"
 #include "trace/own_reader.h"
 
 #include <stdlib.h>
@@ -23,15 +24,15 @@ static void take_kernel(hr_own_reader *reader, const hr_record_kernel *at) {
 }
 
 static void take_device(hr_own_reader *reader, const hr_record_device *at) {
-    hr_trace_device *device = hr_trace_build_device(reader->build, (int32_t)at->id);
+    hr_trace_device *device = hr_trace_build_device(reader->build, hr_saturate_int(at->id));
     if (!device) return;
     snprintf(device->name, sizeof device->name, "%s",
              hr_trace_build_text(reader->build, hr_own_string(reader, at->name)));
-    device->multiprocessors = (int32_t)at->multiprocessors;
-    device->compute = (int32_t)at->compute;
-    device->warps_multiprocessor = (int32_t)at->warps;
-    device->registers_multiprocessor = (int32_t)at->registers;
-    device->threads_multiprocessor = (int32_t)at->threads;
+    device->multiprocessors = hr_saturate_int(at->multiprocessors);
+    device->compute = hr_saturate_int(at->compute);
+    device->warps_multiprocessor = hr_saturate_int(at->warps);
+    device->registers_multiprocessor = hr_saturate_int(at->registers);
+    device->threads_multiprocessor = hr_saturate_int(at->threads);
     device->shared_multiprocessor = at->shared;
     device->shared_block = at->shared_block;
     device->memory_bytes = (double)at->memory;

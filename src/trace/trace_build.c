@@ -15,6 +15,7 @@
 
 void *hr_table_grow(void *items, int64_t count, int64_t *capacity, size_t item_size) {
     if (count < *capacity) return items;
+    if (count >= INT32_MAX / 2) return NULL; /* places in tables are of 32 bits */
     int64_t more = *capacity ? *capacity * 2 : 64;
     void *grown = realloc(items, (size_t)more * item_size);
     if (grown) *capacity = more;

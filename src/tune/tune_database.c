@@ -4,6 +4,7 @@
  * begun anew, a newer one is left alone. A rollback journal rather than WAL: writes are rare, and it works on
  * network file systems.
  */
+#include "base/saturate.h"
 #include "tune/tune.h"
 
 #include <errno.h>
@@ -61,7 +62,7 @@ static const char *tried_parse(const char *line, hr_tried *out) {
     *out = (hr_tried){0};
     out->seconds = strtod(line, &end);
     if (end == line || !(out->seconds >= 0)) return NULL;
-    out->runs = (int)strtol(end, &end, 10);
+    out->runs = hr_saturate_int(strtol(end, &end, 10));
     hr_choice *choice = &out->choice;
     const char *at = end;
     while (at && *at == ' ' && choice->count < HR_SETTINGS_MAX)

@@ -460,16 +460,70 @@ static void test_notes(void **unused) {
     unlink(output);
 }
 
+/* A recording may hold any number where a driver gives small ones. */
+static void test_sizes_beyond_int(void **state) {
+    (void)state;
+    static const int64_t sizes[] = {((int64_t)1 << 32) + 132, INT64_MAX, INT64_MIN, INT32_MAX};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        const int64_t size = sizes[i];
+        const char *paths[] = {path};
+        hr_trace_encoder encoder = {0};
+        bytes file;
+        hr_trace *trace;
+        hr_diagnosis *diagnosis;
+        begin_file(&file, (hr_trace_file_header){.epoch = 1000});
+        put_names(&encoder);
+        hr_trace_encode(&encoder, HR_RECORD_device,
+                        &(hr_record_device){.id = 1,
+                                            .name = DEVICE,
+                                            .multiprocessors = size,
+                                            .compute = size,
+                                            .warps = size,
+                                            .registers = size,
+                                            .shared = size,
+                                            .threads = size});
+        hr_trace_encode(&encoder, HR_RECORD_context, &(hr_record_context){3, 1});
+        hr_trace_encode(&encoder, HR_RECORD_call, &(hr_record_call){5200, 300, 78, 11, LAUNCH, 0});
+        hr_trace_encode(&encoder, HR_RECORD_kernel,
+                        &(hr_record_kernel){.start = 5600,
+                                            .duration = 4000,
+                                            .device = 1,
+                                            .context = 3,
+                                            .stream = 7,
+                                            .correlation = 11,
+                                            .name = GEMM,
+                                            .grid_x = size,
+                                            .grid_y = size,
+                                            .grid_z = size,
+                                            .block_x = size,
+                                            .block_y = size,
+                                            .block_z = size,
+                                            .registers = size,
+                                            .shared_static = size,
+                                            .shared_dynamic = size,
+                                            .cluster = size});
+        append_chunk(&file, &encoder);
+        hr_trace_encode(&encoder, HR_RECORD_end, &(hr_record_end){9800, 0});
+        append_chunk(&file, &encoder);
+        hr_trace_encoder_clear(&encoder);
+        assert_int_equal(read_bytes(&file, &trace), HR_OK);
+        const hr_kernel_work *work = &trace->kernels.items[find(trace, HR_EVENT_KERNEL, "gemm")->detail];
+        assert_int_equal(work->grid[0], size < 0 ? INT32_MIN : INT32_MAX);
+        assert_int_equal(work->registers, size < 0 ? INT32_MIN : INT32_MAX);
+        hr_trace_destroy(trace);
+        assert_int_equal(hr_diagnose(paths, 1, NULL, &diagnosis), HR_OK);
+        hr_diagnosis_destroy(diagnosis);
+    }
+}
+
 int main(void) {
     int descriptor = mkstemp(path);
     if (descriptor >= 0) close(descriptor);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip),
-                                       cmocka_unit_test(test_cut_anywhere),
-                                       cmocka_unit_test(test_damaged_anywhere),
-                                       cmocka_unit_test(test_later_versions),
-                                       cmocka_unit_test(test_numbers),
-                                       cmocka_unit_test(test_counters),
-                                       cmocka_unit_test(test_notes)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_round_trip),       cmocka_unit_test(test_cut_anywhere),
+        cmocka_unit_test(test_damaged_anywhere), cmocka_unit_test(test_later_versions),
+        cmocka_unit_test(test_numbers),          cmocka_unit_test(test_counters),
+        cmocka_unit_test(test_sizes_beyond_int), cmocka_unit_test(test_notes)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     unlink(path);
     return failed;
