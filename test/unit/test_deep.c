@@ -110,7 +110,7 @@ static void test_deep(void **state) {
 static void test_many_stages(void **state) {
     hr_device_limits cuda = cuda_case_limits(90, 0);
     (void)state;
-    static const int counts[] = {1000, 3000};
+    static const int counts[] = {400, 3000};
     for (int i = 0; i < 2; i++) {
         hr_text text = {0};
         hr_program *program;

@@ -36,11 +36,12 @@ static int64_t elements_of(const hr_array *array) {
 static void fill(const hr_kernel *kernel, const char *name, float value) {
     hr_array array = {.size = sizeof array};
     if (hr_kernel_array(kernel, name, &array) != HR_OK) return;
+    const int64_t elements = elements_of(&array);
     if (array.dtype != HR_F32) {
-        memset(array.data, 0, (size_t)elements_of(&array) * (array.dtype == HR_U8 ? 1 : 4));
+        memset(array.data, 0, (size_t)elements * (array.dtype == HR_U8 ? 1 : 4));
         return;
     }
-    for (int64_t i = 0; i < elements_of(&array); i++)
+    for (int64_t i = 0; i < elements; i++)
         ((float *)array.data)[i] = value;
 }
 

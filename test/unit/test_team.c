@@ -72,7 +72,7 @@ static void test_many_jobs(void **state) {
     atomic_int runs = 0;
     for (int i = 0; i < 8000; i++) {
         hr_team_run(1 + i % 4, nothing, &runs);
-        if (i % 2000 == 1999) usleep(2000);
+        if (i % 2000 == 1999) usleep(20000);
     }
     assert_int_equal(runs, 8000 / 4 * (1 + 2 + 3 + 4));
 }
@@ -107,7 +107,7 @@ static void test_forked_child(void **state) {
     assert_true(counts_are_right(3));
     pid_t process = fork();
     if (process == 0) {
-        alarm(60); /* a hang ends by it */
+        alarm(600); /* a hang ends by it */
         if (!counts_are_right(3) || !counts_are_right(5)) _exit(1);
         process = fork();
         if (process == 0) _exit(counts_are_right(4) ? 0 : 2);
@@ -124,7 +124,7 @@ static void test_no_threads(void **state) {
     if (process == 0) {
         const struct rlimit none = {0, 0};
         record all = {0};
-        alarm(60);
+        alarm(600);
         if (setrlimit(RLIMIT_AS, &none) != 0) _exit(1);
         hr_team_run(4, count_part, &all);
         _exit(all.parts == 1 && all.runs[0] == 1 && !all.wrong ? 0 : 2);
