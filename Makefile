@@ -41,10 +41,11 @@ fuzz: build/.setup-test ## every reader on mutants of its inputs for MINUTES (60
 	@HEADROOM_FUZZ_SECONDS=$$(( $(or $(MINUTES),60) * 60 )) HEADROOM_FUZZ_SEED=$$(date +%s) test/cli/fuzz.sh $(CURDIR)/build/test $(CURDIR)
 
 coverage: build/.setup-test ## which lines of src/ `make test` runs, and which not
-	@cmake -G Ninja -S . -B build/coverage --log-level=WARNING -DCMAKE_C_FLAGS="--coverage -fprofile-update=atomic" >/dev/null
+	@cmake -G Ninja -S . -B build/coverage --log-level=WARNING -DHEADROOM_SANITIZERS= \
+	  -DCMAKE_C_FLAGS="--coverage -fprofile-update=atomic" -DCMAKE_C_FLAGS_RELWITHDEBINFO=-O1 >/dev/null
 	@$(NINJA) -C build/coverage
 	@find build/coverage -name '*.gcda' -delete
-	@ctest --test-dir build/coverage --parallel 2 -LE long || true
+	@ctest --test-dir build/coverage --parallel 3 -LE long || true
 	@tools/coverage build/coverage
 
 test-gpu: build/.setup-test ## every kernel on this machine's GPU, and compute-sanitizer where it is installed
