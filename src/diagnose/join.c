@@ -255,8 +255,8 @@ static void flag_by_counters(const hr_trace *trace, const hr_event *event, hr_wo
     bool on = by_time ? counters->tensor_active > 0.02 : counters->tensor_instructions > 0;
     bool off = by_time ? !on : counters->tensor_instructions == 0;
     bool busy = counters->sm_of_peak > 0.2 && !(counters->dram_of_peak > counters->sm_of_peak);
-    if (on) work->flags = (work->flags & ~(unsigned)HR_WORK_FULL) | HR_WORK_TENSOR;
-    if (off && busy) work->flags = (work->flags & ~(unsigned)HR_WORK_TENSOR) | HR_WORK_FULL;
+    if (on) work->flags = (uint16_t)((work->flags & ~(unsigned)HR_WORK_FULL) | HR_WORK_TENSOR);
+    if (off && busy) work->flags = (uint16_t)((work->flags & ~(unsigned)HR_WORK_TENSOR) | HR_WORK_FULL);
 }
 
 /* What the range around its launch says of a kernel whose name says little. */

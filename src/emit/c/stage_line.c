@@ -42,7 +42,7 @@ void hr_stage_find_lines(hr_stage_printer *s) {
     s->meeting = find_meeting(s);
     for (int i = 0; i < s->stage->step_count && i < HR_STEPS_MAX; i++)
         if (&s->stage->steps[i] == s->meeting || is_one_a_task(s, &s->stage->steps[i]))
-            s->line[i] = ++s->lines;
+            s->line[i] = (signed char)++s->lines; /* at most HR_STEPS_MAX */
 }
 
 void hr_stage_lines_begin(hr_stage_printer *s, const char *begin) {

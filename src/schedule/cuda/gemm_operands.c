@@ -128,7 +128,7 @@ static double plain_clocks(const hr_plan *plan, const hr_gemm_sizes *s, double r
 
 /* Operands read and laid out, then the products of their parts. */
 static double laid_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *laid) {
-    double all = hr_limits_threads(&plan->limits), lines = (double)s->batch * (double)s->k;
+    double all = (double)hr_limits_threads(&plan->limits), lines = (double)s->batch * (double)s->k;
     double bytes = lines * ((laid->left.parts ? 4 + 2 * laid->left.parts : 0) * (double)s->m +
                             (laid->right.parts ? 4 + 2 * laid->right.parts : 0) * (double)s->n);
     double products = lines * (double)s->m * (double)s->n * laid->pair_count;

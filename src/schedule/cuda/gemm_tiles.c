@@ -152,7 +152,7 @@ static double overlap(double a, double b) {
 
 static double memory_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
     double m = (double)s->m, n = (double)s->n, elements = (double)s->batch * ((m + n) * (double)s->k + m * n);
-    return elements * OPERAND_BYTES / (memory_one * hr_limits_threads(&plan->limits)) *
+    return elements * OPERAND_BYTES / (memory_one * (double)hr_limits_threads(&plan->limits)) *
            (tile->cluster > 1 ? cluster_memory : 1);
 }
 
