@@ -20,6 +20,7 @@ typedef struct run_state {
     hr_tune tune;
     int64_t megabytes, passes, pass;
     int code; /* of the worst row so far */
+    int stop; /* the exit code of what ended it before its last row; 0 = nothing */
     int position, count;
     char what[64];
 } run_state;
@@ -46,7 +47,7 @@ static bool selected(const char *only, const bench_case *of) {
 /* None of the table's kernels has the name, or one of the names. */
 static int only_unknown(const arguments *arguments, const char *only, const bench_cases *cases) {
     const char **names = calloc((size_t)cases->count + 1, sizeof *names);
-    if (!names) return complain(arguments, "out of memory");
+    if (!names) return complain_memory(arguments);
     for (int i = 0; i < cases->count; i++)
         names[i] = cases->list[i].kernel;
     complain_begin(arguments, "--only %s: no kernel of that name is in the table", only);
@@ -145,16 +146,18 @@ static void row_settle(const run_state *state, hr_bench_row *row, hr_run_result 
         if (runs[i]->verify_done && !runs[i]->verified.ok) row->result = runs[i];
 }
 
+/* In place of a sentence that there is no memory for. */
+static const char no_memory[] = "out of memory";
+
 static int row_fill(run_state *state, const bench_case *of, hr_status status, const hr_kernel *kernel,
                     hr_run_result *result) {
     hr_bench_row *row = &state->rows[state->position - 1];
     if (state->pass == 0) *row = (hr_bench_row){.dtype = "", .kernel = of->kernel};
     if (status != HR_OK) {
-        char *error = strdup(hr_last_error());
-        if (!error) return complain_memory(state->arguments);
-        error[strcspn(error, "\n")] = 0;
-        row->error = error;
-        return hr_status_exit_code(status);
+        const char *said = hr_last_error();
+        char *error = strndup(said, strcspn(said, "\n"));
+        row->error = error ? error : no_memory;
+        return hr_status_exit_code(error ? status : HR_OUT_OF_MEMORY);
     }
     row->dtype = main_dtype(kernel);
     state->runs[(state->position - 1) * state->passes + state->pass] = result;
@@ -162,12 +165,12 @@ static int row_fill(run_state *state, const bench_case *of, hr_status status, co
     return hr_status_exit_code(result->verify_done && !result->verified.ok ? HR_WRONG_RESULT : HR_OK);
 }
 
-/* False where the user asked to stop or the output is gone. */
-static bool bench_case_run(run_state *state, const bench_case *of) {
+/* `stop` is set where the user asked to stop or the output is gone. */
+static void bench_case_run(run_state *state, const bench_case *of) {
     hr_kernel *kernel = NULL;
     hr_run_result *result = NULL;
     hr_bench_row *row = &state->rows[state->position++];
-    bool last = state->pass + 1 == state->passes, stopped = false;
+    bool last = state->pass + 1 == state->passes;
     char pass[24] = "";
     if (state->passes > 1) snprintf(pass, sizeof pass, "pass %d, ", (int)state->pass + 1);
     snprintf(state->what, sizeof state->what, "%s%d/%d %.18s", pass, state->position, state->count,
@@ -175,18 +178,17 @@ static bool bench_case_run(run_state *state, const bench_case *of) {
     if (!row->error) {
         hr_status status = run_case(state, of, &kernel, &result);
         terminal_progress_end(state->terminal);
-        stopped = terminal_interrupted() != 0;
-        int code = stopped ? 0 : row_fill(state, of, status, kernel, result);
+        if (terminal_interrupted()) state->stop = EXIT_USAGE;
+        int code = state->stop ? 0 : row_fill(state, of, status, kernel, result);
         if (code == 1 || state->code == 0) state->code = code;
-        if (stopped) hr_run_result_destroy(result);
+        if (state->stop) hr_run_result_destroy(result);
     }
-    if (!stopped && last) {
+    if (!state->stop && last) {
         if (!row->error) row_settle(state, row, &state->runs[(state->position - 1) * state->passes]);
         state->bench.row_count++;
-        if (!arguments_has(state->arguments, "json")) stopped = print_row(state, row) != 0;
+        if (!arguments_has(state->arguments, "json")) state->stop = print_row(state, row);
     }
     hr_kernel_destroy(kernel);
-    return !stopped;
 }
 
 static int save_table(const run_state *state) {
@@ -211,14 +213,13 @@ static void rows_free(run_state *state) {
     for (int64_t i = 0; i < state->count * state->passes; i++)
         hr_run_result_destroy(state->runs[i]);
     for (int i = 0; i < state->count; i++)
-        free((char *)state->rows[i].error);
+        if (state->rows[i].error != no_memory) free((char *)state->rows[i].error);
     free(state->runs);
     free(state->rows);
 }
 
 static int bench_cases_run(run_state *state, const bench_cases *cases) {
     const char *only = arguments_value(state->arguments, "only", NULL);
-    bool stopped = false;
     state->rows = calloc((size_t)state->count, sizeof *state->rows);
     state->runs = calloc((size_t)(state->count * state->passes), sizeof *state->runs);
     if (!state->rows || !state->runs) {
@@ -227,13 +228,13 @@ static int bench_cases_run(run_state *state, const bench_cases *cases) {
         return complain_memory(state->arguments);
     }
     state->bench.rows = state->rows;
-    if (!arguments_has(state->arguments, "json")) print_row(state, NULL);
-    for (; state->pass < state->passes && !stopped; state->pass++) {
+    if (!arguments_has(state->arguments, "json")) state->stop = print_row(state, NULL);
+    for (; state->pass < state->passes && !state->stop; state->pass++) {
         state->position = 0;
-        for (int i = 0; i < cases->count && !stopped; i++)
-            if (selected(only, &cases->list[i])) stopped = !bench_case_run(state, &cases->list[i]);
+        for (int i = 0; i < cases->count && !state->stop; i++)
+            if (selected(only, &cases->list[i])) bench_case_run(state, &cases->list[i]);
     }
-    int code = stopped ? EXIT_USAGE : save_table(state);
+    int code = state->stop ? state->stop : save_table(state);
     rows_free(state);
     return code ? code : state->code;
 }

@@ -254,7 +254,9 @@ static hr_status gather(const output_place *place, hr_recording *recording) {
     const char *start = strrchr(place->prefix, '/') + 1;
     size_t length = strlen(start);
     DIR *folder = opendir(place->folder);
-    if (!folder) return hr_fail(HR_IO, "%s cannot be read: %s", place->folder, strerror(errno));
+    if (!folder)
+        return hr_fail(errno == ENOMEM ? HR_OUT_OF_MEMORY : HR_IO, "%s cannot be read: %s", place->folder,
+                       strerror(errno));
     for (struct dirent *entry; (entry = readdir(folder)) && recording->count < FILE_MOST;) {
         if (strncmp(entry->d_name, start, length) != 0 || entry->d_name[length] != '.') continue;
         hr_recorded_file file = {.size = sizeof file, .rank = -1};
