@@ -78,6 +78,7 @@ static void test_rows(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (cases[i].tasks) check_case(by_row, &cases[i], false, true);
+    check_case(by_row, &(scatter_case){5, 31, 0, 0}, false, false); /* rows of nothing */
     check_case(by_row, &(scatter_case){5, 31, 259, 0}, false, false);
     check_case(by_row, &(scatter_case){5, 300001, 7, 0}, false, false);
 }

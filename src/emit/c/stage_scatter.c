@@ -148,7 +148,8 @@ static void print_row_scatter(hr_stage_printer *s, const hr_step *step, const hr
     print_check(s, statement);
     hr_print(p, "const int64_t place = %s;", row_place(s, statement));
     if (statement->store == HR_STORE_ADD)
-        hr_print(p, "if (%s != thread) continue;", owner_of(s, statement, true, "place"));
+        hr_print(p, "if (%s < 1 || %s != thread) continue;", row_length(s, statement),
+                 owner_of(s, statement, true, "place"));
     const char *lanes = hr_emit_index_size(p, p->lane);
     const bool totals = hr_scatter_may_be_totalled(s->plan, s->stage);
     if (totals) print_total(s, statement);

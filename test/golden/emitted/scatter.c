@@ -121,7 +121,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
         const int32_t r1 = t_at[i_t];
         if (!(in_range(r1, n_V, 257, fault))) continue;
         const int64_t place = r1 * n_C;
-        if (place / n_C % threads != thread) continue;
+        if (n_C < 1 || place / n_C % threads != thread) continue;
         double *const total = totals ? totals + place : place_total(&slots, t_d, place);
         if (total) {
             const uint16_t *const p2 = t_dy + i_t * n_C;
