@@ -110,7 +110,59 @@ static bool multiplies(const hr_expr *value, hr_expr *body, bool bytes) {
            (bytes && type == HR_I32 && value->type == HR_I64);
 }
 
-bool hr_contract_match(hr_graph *graph, const hr_statement *statement, bool bytes, hr_contract *out) {
+/* ---- rows that choose their matrix ---- */
+
+static hr_visit is_chosen(const hr_expr *node, const void *context) {
+    bool chosen = false;
+    (void)context;
+    for (int a = 0; node->op == HR_OP_ELEMENT && a < node->arg_count; a++)
+        chosen = chosen || node->args[a]->op == HR_OP_ELEMENT;
+    return hr_visit_until(chosen);
+}
+
+/* The value of an index, but not in `group`. */
+typedef struct outside {
+    const hr_expr *group;
+    int index;
+} outside;
+
+static hr_visit has_outside(const hr_expr *node, const void *context) {
+    const outside *o = context;
+    if (node == o->group) return HR_VISIT_PAST;
+    return hr_visit_until(node->op == HR_OP_INDEX && node->index == o->index);
+}
+
+/* An element of the right operand is chosen by another one, which alone has the indices of rows: what marks
+ * them as the right operand's goes. False where that is not so. */
+static bool choose_group(const hr_graph *graph, hr_contract *out, bool *left, bool *right) {
+    const hr_expr *grouped = hr_expr_find(out->right, is_chosen, NULL), *group = NULL;
+    if (!grouped || grouped->arg_count != graph->function->tensors[grouped->tensor].rank) return false;
+    for (int a = 0; a < grouped->arg_count; a++) {
+        if (grouped->args[a]->op != HR_OP_ELEMENT) continue;
+        if (group) return false;
+        group = grouped->args[a];
+    }
+    for (int i = 0; i < graph->function->index_count; i++) {
+        const bool inside = hr_expr_has_index(group, i);
+        left[i] = left[i] || inside;
+        right[i] = hr_expr_find(out->right, has_outside, &(outside){group, i}) != NULL;
+        if (inside && right[i]) return false;
+    }
+    out->group = group;
+    out->grouped = grouped;
+    return true;
+}
+
+static bool is_grouped(hr_graph *graph, const hr_statement *s, bool *left, bool *right, hr_contract *out) {
+    out->batch_count = out->m_count = out->n_count = out->k_count = 0;
+    return choose_group(graph, out, left, right) && split_indices(graph, s, left, right, out) &&
+           out->batch_count == 0 &&
+           (hr_contract_fits(graph->function, out, HR_BF16) ||
+            hr_contract_fits(graph->function, out, HR_F16));
+}
+
+bool hr_contract_match(hr_graph *graph, const hr_statement *statement, unsigned facts, hr_contract *out) {
+    const bool bytes = (facts & HR_FACT_BYTE_PRODUCTS) != 0;
     hr_expr *value = statement->value;
     *out = (hr_contract){.product = statement->tensor};
     if (value->op != HR_OP_REDUCE_SUM || statement->store != HR_STORE_WHOLE || statement->domain_count < 2)
@@ -134,7 +186,8 @@ bool hr_contract_match(hr_graph *graph, const hr_statement *statement, bool byte
     if (match) {
         hr_expr_mark_indices(out->left, left);
         hr_expr_mark_indices(out->right, right);
-        match = split_indices(graph, statement, left, right, out) &&
+        match = (split_indices(graph, statement, left, right, out) ||
+                 ((facts & HR_FACT_GROUPED_PRODUCTS) && is_grouped(graph, statement, left, right, out))) &&
                 (!condition || guard_sides(graph, condition, left, right, out));
     }
     free(left);
@@ -231,19 +284,34 @@ static bool is_packed(const hr_function *function, const hr_facts *facts, const 
                       const int64_t *size, const hr_contract *c) {
     hr_packed_product packed;
     const double m = hr_indices_points(size, c->m, c->m_count), n = hr_indices_points(size, c->n, c->n_count);
-    return (facts->set & HR_FACT_PACKED_PRODUCTS) && hr_packed_product_find(function, extents, c, &packed) &&
+    return (facts->set & HR_FACT_PACKED_PRODUCTS) && !c->group &&
+           hr_packed_product_find(function, extents, c, &packed) &&
            (fmin(m, n) > 1 || packed.matrix.word_numbers > 2);
+}
+
+/* Rows choose among matrices that are too many to sort them by. */
+static bool has_many_groups(const hr_function *function, const int64_t *extents, const hr_contract *c) {
+    for (int a = 0; c->group && a < c->grouped->arg_count; a++) {
+        int64_t size;
+        if (c->grouped->args[a] != c->group) continue;
+        if (hr_extent_value(function, function->tensors[c->grouped->tensor].shape[a], extents, &size) !=
+                HR_OK ||
+            size > HR_CONTRACT_GROUPS_MAX)
+            return true;
+    }
+    return false;
 }
 
 void hr_contracts_part_thin(const hr_function *function, const hr_facts *facts, const int64_t *extents,
                             const int64_t *size, hr_contract **contracts, hr_contract **thin) {
     for (int s = 0; s < function->statement_count; s++) {
         hr_contract *contract = contracts[s];
+        if (contract && has_many_groups(function, extents, contract)) contract = contracts[s] = NULL;
         if (!contract || !is_thin(function, facts, size, contract) ||
             scores(function, facts, contract, contracts) ||
             is_packed(function, facts, extents, size, contract))
             continue;
-        thin[s] = contract;
+        thin[s] = contract->group ? NULL : contract;
         contracts[s] = NULL;
     }
 }

@@ -8,16 +8,17 @@ typedef enum hr_fact {
                                        where the row is reduced */
     HR_FACT_AXES_SPLIT = 1 << 1,    /* an axis that is counted in groups is better two */
     HR_FACT_COLUMNS_ONCE = 1 << 2,  /* what is one a column is computed before the rows */
-    HR_FACT_COLUMN_POSITIONS = 1 << 3, /* argmax along an axis that is not the last is sums of columns */
-    HR_FACT_BYTE_PRODUCTS = 1 << 4,    /* there is a product of 8-bit whole numbers */
-    HR_FACT_AXES_WRITTEN_OUT = 1 << 5, /* a map writes out a short axis of its row, a sum a short row */
-    HR_FACT_TASKS_TRANSPOSED = 1 << 6, /* what is read across is transposed for a group of tasks, not for
-                                          loops of a row */
-    HR_FACT_NEXT_TASK_AHEAD = 1 << 7,  /* the row of the next task is prefetched */
-    HR_FACT_FIRST_GUESS = 1 << 8,      /* means of rows are sums about their first elements */
-    HR_FACT_FEW_QUERIES = 1 << 9,      /* softmax between products is one kernel for a single query, too */
-    HR_FACT_PACKED_PRODUCTS = 1 << 10, /* a packed matrix times few vectors is a product: plan/packed.h */
-    HR_FACT_ANY_EXTENTS = 1 << 11,     /* the plan is for all extents: nothing is assumed of those at hand */
+    HR_FACT_COLUMN_POSITIONS = 1 << 3,  /* argmax along an axis that is not the last is sums of columns */
+    HR_FACT_BYTE_PRODUCTS = 1 << 4,     /* there is a product of 8-bit whole numbers */
+    HR_FACT_AXES_WRITTEN_OUT = 1 << 5,  /* a map writes out a short axis of its row, a sum a short row */
+    HR_FACT_TASKS_TRANSPOSED = 1 << 6,  /* what is read across is transposed for a group of tasks, not for
+                                           loops of a row */
+    HR_FACT_NEXT_TASK_AHEAD = 1 << 7,   /* the row of the next task is prefetched */
+    HR_FACT_FIRST_GUESS = 1 << 8,       /* means of rows are sums about their first elements */
+    HR_FACT_FEW_QUERIES = 1 << 9,       /* softmax between products is one kernel for a single query, too */
+    HR_FACT_PACKED_PRODUCTS = 1 << 10,  /* a packed matrix times few vectors is a product: plan/packed.h */
+    HR_FACT_ANY_EXTENTS = 1 << 11,      /* the plan is for all extents: nothing is assumed of those at hand */
+    HR_FACT_GROUPED_PRODUCTS = 1 << 12, /* rows that each choose their matrix are a product of 16 bits */
 } hr_fact;
 
 typedef struct hr_facts {

@@ -528,12 +528,12 @@ static hr_status mark_materialised(grouper *g) {
 static hr_status find_contracts(grouper *g, const int64_t *extents) {
     hr_arena *arena = g->graph->arena;
     int count = g->function->statement_count;
-    const bool bytes = hr_plan_knows(g->plan, HR_FACT_BYTE_PRODUCTS);
+    const unsigned facts = g->plan->facts.set;
     g->contract = hr_arena_alloc(arena, ((size_t)count + 1) * sizeof *g->contract);
     g->thin = hr_arena_alloc(arena, ((size_t)count + 1) * sizeof *g->thin);
     for (int s = 0; s < count; s++) {
         hr_contract found;
-        if (!hr_contract_match(g->graph, &g->function->statements[s], bytes, &found)) continue;
+        if (!hr_contract_match(g->graph, &g->function->statements[s], facts, &found)) continue;
         hr_contract *kept = hr_arena_alloc(arena, sizeof found);
         *kept = found;
         g->contract[s] = kept;

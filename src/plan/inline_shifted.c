@@ -197,7 +197,8 @@ hr_status hr_pass_operands(hr_graph *graph, bool bytes) {
          *elsewhere = hr_memory_zeros(tensors, sizeof *elsewhere);
     for (int i = 0; products && i < function->statement_count; i++) {
         hr_contract found;
-        products[i] = hr_contract_match(graph, &function->statements[i], bytes, &found);
+        products[i] =
+            hr_contract_match(graph, &function->statements[i], bytes ? HR_FACT_BYTE_PRODUCTS : 0, &found);
     }
     const bool there = products && elsewhere;
     bool any = false;

@@ -121,9 +121,10 @@ void hr_mask_bound_find(hr_plan *plan, int first, int last, const bool *elsewher
  * before its definition: a bug of ours, found before it becomes a wrong result. */
 hr_status hr_pass_check(const hr_plan *plan);
 
-/* sum[k](left * right) with two free index groups? Fills `out` (from the arena) where it is. `bytes`: of
- * 8-bit whole numbers, too, whose operands are then f64. */
-bool hr_contract_match(hr_graph *graph, const hr_statement *statement, bool bytes, hr_contract *out);
+/* sum[k](left * right) with two free index groups? Fills `out` (from the arena) where it is. `facts`: of
+ * hr_fact: products of 8-bit whole numbers, too, whose operands are then f64; those whose rows choose their
+ * matrix. */
+bool hr_contract_match(hr_graph *graph, const hr_statement *statement, unsigned facts, hr_contract *out);
 /* Of the products of a function's statements (NULL = it is none), those that are rows instead move from
  * `contracts` to `thin`: a matrix times a few vectors, both along memory, is as fast as the matrix can be
  * read: rows of products, those of the same row of the matrix side by side. `size`: of each index. */

@@ -90,11 +90,17 @@ typedef struct hr_contract_lane {
     bool vector;  /* by vectors; otherwise scalars */
 } hr_contract_lane;
 
+/* Of matrices that rows choose among. */
+enum { HR_CONTRACT_GROUPS_MAX = 1024 };
+
 typedef struct hr_contract {
     int product; /* tensor id of the sum in normal->tensors */
     int batch_count, m_count, n_count, k_count;
     int *batch, *m, *n, *k; /* indices of hr_plan.normal->indices */
     hr_expr *left, *right;  /* element expressions; .type f32 (f64: f64) */
+    /* Not NULL where each row chooses its matrix: a whole number that follows from m, a subscript of the
+     * element `grouped` of `right`, which otherwise follows from n and k alone. */
+    const hr_expr *group, *grouped;
     hr_contract_lane left_lane, right_lane;
     hr_segments left_segments, right_segments;
 } hr_contract;

@@ -59,7 +59,8 @@ static bool are_rows_between(const attend *a, const int *indices, int count) {
 }
 
 static bool multiplies(const attend *a, const hr_stage *stage) {
-    return stage->shape == HR_SHAPE_CONTRACT && stage->contract->left->type == HR_F32 &&
+    return stage->shape == HR_SHAPE_CONTRACT && !stage->contract->group &&
+           stage->contract->left->type == HR_F32 &&
            stage->contract->batch_count + stage->contract->m_count < HR_AXES_MAX &&
            !hr_plan_has_lists(a->plan);
 }

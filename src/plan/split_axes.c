@@ -78,7 +78,7 @@ static bool is_lone(const splitting *s, const hr_statement *statement) {
     hr_contract found;
     const hr_expr *value = statement->value;
     return value->op == HR_OP_REDUCE_SUM && value->args[0]->op == HR_OP_MUL &&
-           !hr_contract_match(s->graph, statement, true, &found);
+           !hr_contract_match(s->graph, statement, HR_FACT_BYTE_PRODUCTS, &found);
 }
 
 static bool is_half(const splitting *s, const hr_expr *factor) {

@@ -63,6 +63,10 @@ static const char *why_of(words *s, const hr_stage *stage) {
     case HR_SHAPE_MAP:
         return why_map(s, hr_cpu_walk_of(stage));
     case HR_SHAPE_CONTRACT:
+        if (stage->contract->group)
+            return "a sum of products in which each row chooses its right operand; what follows it element "
+                   "by "
+                   "element is its epilogue";
         return hr_arena_format(arena,
                                "a sum of products of two operands with different free indices%s; what "
                                "follows it element by element is its epilogue",

@@ -262,6 +262,14 @@ static const char *const products[] = {
     "    y[m, n] = y[m, n] + sum[k](g[k, m] * x[k, n]) }",
 };
 
+/* Rows that choose their matrix. */
+static const char *const grouped[] = {
+    "kernel choose(x: bf16[M, K], w: bf16[E, N, K], e: i32[M]) -> (y: bf16[M, N]) {\n"
+    "    y[m, n] = sum[k](x[m, k] * w[e[m], n, k]) }",
+};
+static const struct compile_case grouped_cases[] = {{{4096, 4096, 8, 14336}, 90, false},
+                                                    {{64, 1000, 64, 72}, 80, false}};
+
 static const struct compile_case product_cases[] = {{{2048, 2048, 2048}, 90, false},
                                                     {{768, 65536, 768}, 90, false},
                                                     {{333, 1001, 515}, 90, false},
@@ -296,6 +304,7 @@ static void test_products_compile(void **state) {
     (void)state;
     compile_texts_all(&(compile_texts){products, product_cases, sizeof products / sizeof *products,
                                        sizeof product_cases / sizeof *product_cases});
+    compile_texts_all(&(compile_texts){grouped, grouped_cases, 1, getenv("HR_TEST_LONG") ? 2 : 1});
 }
 
 /* Packed matrices times few vectors. Extents: rows, groups of 64 along k, vectors. */

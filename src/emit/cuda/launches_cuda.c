@@ -153,6 +153,7 @@ static hr_status add_product_grids(const hr_plan *plan, const int64_t *extents, 
         HR_TRY(hr_size_value(hr_cuda_contract_size(&sizes, plan, stage), plan->normal, extents, &blocks));
         return add_grid(list, i, "", blocks, HR_CUDA_CONTRACT_THREADS);
     }
+    if (gemm.groups) HR_TRY(add_grid(list, i, "_begin", 1, HR_GEMM_SORT_THREADS));
     if (gemm.lay_blocks) HR_TRY(add_side_grid(list, i, "_begin", gemm.lay_blocks, HR_GEMM_LAY_THREADS));
     HR_TRY(add_grid(list, i, "", gemm.blocks, gemm.threads));
     hr_launch *launch = &list->out[list->count - 1];

@@ -43,8 +43,12 @@ static bool is_left(const gemm_printer *g) {
 
 static void print_side_indices(gemm_printer *g) {
     const hr_contract *c = g->contract;
+    const bool sorted = g->gemm->groups && is_left(g);
+    if (sorted) hr_print(g->p, "const int64_t row = ((const int *)a.scratch)[mn];");
+    if (c->group && !is_left(g)) g->p->name[c->group->id] = "batch";
     hr_cuda_print_digits(g->p, c->batch, c->batch_count, "batch");
-    hr_cuda_print_digits(g->p, is_left(g) ? c->m : c->n, is_left(g) ? c->m_count : c->n_count, "mn");
+    hr_cuda_print_digits(g->p, is_left(g) ? c->m : c->n, is_left(g) ? c->m_count : c->n_count,
+                         sorted ? "row" : "mn");
     hr_cuda_print_digits(g->p, c->k, c->k_count, "k");
 }
 
@@ -59,6 +63,7 @@ static void print_element(void *context) {
                  hr_emit_offset(p, value->tensor, value->args, value->arg_count));
     else
         hr_print(p, "return %s;", hr_emit_stored(p, hr_expr_text(p, value), value->type, g->gemm->dtype));
+    if (g->contract->group) p->name[g->contract->group->id] = NULL;
 }
 
 static void print_place(void *context) {
@@ -68,6 +73,22 @@ static void print_place(void *context) {
     print_side_indices(g);
     hr_print(p, "return &%s[%s];", hr_emit_tensor(p, value->tensor),
              hr_emit_offset(p, value->tensor, value->args, value->arg_count));
+    if (g->contract->group) p->name[g->contract->group->id] = NULL;
+}
+
+/* Which right operand a row chose; -1 = none that there is, which is reported. */
+static void print_group(void *context) {
+    gemm_printer *g = context;
+    hr_printer *p = g->p;
+    const hr_contract *c = g->contract;
+    hr_cuda_print_digits(p, c->m, c->m_count, "m");
+    hr_print(p, "const int64_t n = 0, k = 0;");
+    hr_cuda_print_digits(p, c->n, c->n_count, "n");
+    hr_cuda_print_digits(p, c->k, c->k_count, "k");
+    const char *group = hr_expr_text(p, c->group);
+    if (hr_element_is_checked(p->function, c->grouped))
+        group = hr_format(p, "%s ? %s : -1", hr_expr_print_valid(p, c->grouped), group);
+    hr_print(p, "return (int)(%s);", group);
 }
 
 /* ---- boxes: what the copy engine brings and takes ---- */
@@ -362,8 +383,15 @@ static void print_shape(gemm_printer *g, const hr_cuda_gemm *gemm) {
              "    static __device__ inline void store(const arguments &a, int64_t batch, int64_t m, "
              "int64_t n, %s sum) {",
              hr_gemm_is_whole(gemm) ? "double" : "float");
-    hr_print(p, "        stage_%d_store(a, batch, m, n, sum);", g->number);
+    hr_print(p, "        stage_%d_store(a, batch, %s, n, sum);", g->number,
+             gemm->groups ? "((const int *)a.scratch)[m]" : "m");
     hr_print(p, "    }");
+    if (gemm->groups) {
+        hr_print(p, "    static constexpr int groups = %" PRId64 ";", gemm->groups);
+        hr_print(p, "    static __device__ inline int group(const arguments &a, int64_t m) {");
+        hr_print(p, "        return stage_%d_group(a, m);", g->number);
+        hr_print(p, "    }");
+    }
     hr_print(p, "};");
     hr_print(p, "%s", "");
 }
@@ -378,7 +406,8 @@ static void print_size(gemm_printer *g, hr_stage_kernels others) {
 
 /* Of the kernel that multiplies. */
 static void print_main_size(gemm_printer *g) {
-    print_size(g, (hr_stage_kernels){.begin = g->gemm->lay_blocks, .end = hr_cuda_gemm_folds(g->gemm)});
+    print_size(g, (hr_stage_kernels){.begin = g->gemm->lay_blocks || g->gemm->groups,
+                                     .end = hr_cuda_gemm_folds(g->gemm)});
 }
 
 /* Where some value has no parts, threads multiply; this kernel does, or it has nothing to do. */
@@ -393,10 +422,32 @@ static void print_flagged(gemm_printer *g, bool multiplies) {
     hr_print(p, "}");
 }
 
+/* The list of a grouped product's tiles. */
+static const char *tiles_text(gemm_printer *g) {
+    return hr_format(g->p, "(const int4 *)(a.scratch + %" PRId64 ")", g->gemm->tiles_at);
+}
+
+static void print_ampere(gemm_printer *g, bool chunks) {
+    const char *type = hr_format(g->p, "stage_%d_ampere, %s", g->number, chunks ? "true" : "false");
+    if (g->gemm->groups)
+        hr_print(g->p, "gemm_grouped<%s>(a, size, %s);", type, tiles_text(g));
+    else
+        hr_print(g->p, "gemm_ampere<%s>(a, size);", type);
+}
+
 static void print_chunks(void *context) {
     gemm_printer *g = context;
     print_main_size(g);
-    hr_print(g->p, "gemm_ampere<stage_%d_ampere, true>(a, size);", g->number);
+    print_ampere(g, true);
+}
+
+/* The kernel before a grouped product. */
+static void print_sort(void *context) {
+    gemm_printer *g = context;
+    print_size(g, (hr_stage_kernels){.end = true});
+    hr_print(g->p,
+             "gemm_sort<stage_%d_ampere>(a, size.m, (int *)a.scratch, (int4 *)(a.scratch + %" PRId64 "));",
+             g->number, g->gemm->tiles_at);
 }
 
 static void print_elements(void *context) {
@@ -406,7 +457,7 @@ static void print_elements(void *context) {
         hr_print(g->p, "gemm_plain<stage_%d_plain>(a, size, *(gemm_plain_tiles<%s> *)gemm_memory());",
                  g->number, hr_gemm_is_whole(g->gemm) ? "double" : "float");
     else
-        hr_print(g->p, "gemm_ampere<stage_%d_ampere, false>(a, size);", g->number);
+        print_ampere(g, false);
 }
 
 static void print_boxes(void *context) {
@@ -540,12 +591,19 @@ hr_status hr_emit_gemm_cuda(hr_printer *p, int number, const hr_cuda_gemm *gemm,
     const char *maps = "";
     if (hopper) maps = print_maps(&g);
     print_functions(&g);
+    if (gemm->groups)
+        hr_cuda_print_function(
+            p,
+            hr_format(p, "static __device__ inline int stage_%d_group(const arguments &a, int64_t m)",
+                      number),
+            print_group, &g);
     if (hopper) print_shape(&g, gemm);
     if (!gemm->by_threads_unaligned) print_shape(&g, sibling);
     if (gemm->lay_blocks) {
         print_kernel(&g, "_begin", HR_GEMM_LAY_THREADS, "", print_lay);
         print_kernel(&g, "_begin_unaligned", HR_GEMM_LAY_THREADS, "", print_nothing);
     }
+    if (gemm->groups) print_kernel(&g, "_begin", HR_GEMM_SORT_THREADS, "", print_sort);
     print_kernel(&g, "", gemm->threads, maps,
                  hopper                    ? print_boxes
                  : hr_cuda_gemm_asks(gemm) ? print_chunks

@@ -5,9 +5,18 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* ROWS: of a swizzle. */
-enum { STEP_16 = 64, LEFT_ROWS = 64, ROWS = 8, AMPERE_THREADS = 256, HOPPER_THREADS = 384 };
+enum {
+    STEP_16 = 64,
+    GROUP_TILE = 64,
+    ALIGNMENT = 256,
+    LEFT_ROWS = 64,
+    ROWS = 8,
+    AMPERE_THREADS = 256,
+    HOPPER_THREADS = 384
+};
 
 /* What is laid out anew, in words. */
 static const char *laid_words(const hr_cuda_gemm *gemm) {
@@ -70,6 +79,51 @@ static hr_status sizes_of(const hr_plan *plan, const hr_contract *c, const int64
     return hr_plan_points(plan, c->k, c->k_count, extents, &out->k);
 }
 
+/* ---- rows that choose their right operand ---- */
+
+static int64_t group_tiles(const hr_cuda_gemm *gemm, int64_t rows) {
+    const int64_t tiles = hr_divide_up(rows, gemm->tile.m) + gemm->groups - 1;
+    return tiles < rows ? tiles : rows;
+}
+
+/* Low tiles where few rows choose the same. */
+static hr_status grouped_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                                const hr_gemm_sizes *sizes, hr_cuda_gemm *out) {
+    enum { ROWS_FEW = 96 };
+    const hr_expr *grouped = stage->contract->grouped;
+    const hr_tensor *tensor = &plan->normal->tensors[grouped->tensor];
+    hr_gemm_tile tiles[HR_GEMM_TILES_MAX];
+    const char *why;
+    HR_TRY(hr_gemm_operands(plan, stage, extents, sizes, HR_GEMM_AMPERE, out, &why));
+    for (int a = 0; a < tensor->rank; a++)
+        if (grouped->args[a] == stage->contract->group)
+            HR_TRY(hr_extent_value(plan->normal, tensor->shape[a], extents, &out->groups));
+    if (why || out->groups > HR_CONTRACT_GROUPS_MAX)
+        return hr_fail(HR_NOT_AVAILABLE,
+                       "kernel %.60s: rows of a product choose among %" PRId64 " matrices: %s",
+                       plan->source->name, out->groups, why ? why : "too many");
+    if (out->groups < 1) out->groups = 1; /* that no row can choose */
+    out->mainloop = HR_GEMM_AMPERE;
+    const int count = hr_gemm_tiles(plan, NULL, sizes, out, tiles);
+    const bool few = out->groups > 0 && sizes->m / out->groups < ROWS_FEW;
+    int best = 0;
+    while (few && best + 1 < count && tiles[best].m > GROUP_TILE)
+        best++;
+    tile_take(plan, sizes, &tiles[best], out);
+    out->group_tiles = group_tiles(out, sizes->m);
+    out->blocks = hr_saturate_product(out->group_tiles, hr_divide_up(sizes->n, out->tile.n));
+    out->tiles_at = hr_divide_up(sizes->m * (int64_t)sizeof(int), ALIGNMENT) * ALIGNMENT;
+    out->work_bytes = out->tiles_at + (out->group_tiles + 1) * (int64_t)(4 * sizeof(int));
+    const size_t used = strlen(out->why);
+    snprintf(out->why + used, sizeof out->why - used,
+             "; a kernel before it sorts the rows by which of %" PRId64
+             " matrices they chose: tiles of one each",
+             out->groups);
+    return HR_OK;
+}
+
+/* ---- which ---- */
+
 hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                               hr_gemm_mainloop most, hr_cuda_gemm *out) {
     hr_gemm_sizes sizes;
@@ -82,6 +136,7 @@ hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const 
     }
     HR_TRY(sizes_of(plan, stage->contract, extents, &sizes));
     bool thin;
+    if (stage->contract->group) return grouped_choose(plan, stage, extents, &sizes, out);
     HR_TRY(hr_gemm_thin_choose(plan, stage, extents, &sizes, out, &thin));
     if (thin) return HR_OK;
     HR_TRY(hr_gemm_operands(plan, stage, extents, &sizes, most, out, &why));

@@ -80,6 +80,7 @@ enum {
     HR_GEMM_SPLITS_MAX = 32,
     HR_GEMM_FOLD_THREADS = 256,
     HR_GEMM_LAY_THREADS = 256,
+    HR_GEMM_SORT_THREADS = HR_CONTRACT_GROUPS_MAX,
     HR_GEMM_LAY_WAVES = 8,
     HR_GEMM_SUMS_MOST = 192,
     HR_GEMM_SUMS_TWICE = 96
@@ -117,6 +118,10 @@ typedef struct hr_cuda_gemm {
     int result_steps[HR_GEMM_RESULTS_MAX]; /* into hr_stage.steps */
     hr_dtype result_dtype;
     hr_gemm_thin thin;
+    /* HR_GEMM_AMPERE where each row chooses its right operand: how many there are, 0 = it is one; and tiles
+     * of rows that chose the same, at most. A kernel before it sorts the rows. */
+    int64_t groups, group_tiles;
+    int64_t tiles_at; /* where those are listed in its scratch memory, behind the sorted rows */
     char why[320];
 } hr_cuda_gemm;
 

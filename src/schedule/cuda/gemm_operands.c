@@ -38,13 +38,17 @@ bool hr_cuda_runs_along(const hr_function *function, const hr_expr *e, int index
     return hr_expr_find(e, runs_along, &(along){function, index}) != NULL;
 }
 
-/* An element as it stands in memory, its subscripts plain indices. */
-static bool is_plain(const hr_function *function, const hr_expr *e) {
+/* An element as it stands in memory, its subscripts plain indices, or `group`. */
+static bool is_plain_or(const hr_function *function, const hr_expr *e, const hr_expr *group) {
     if (e->op != HR_OP_ELEMENT || e->arg_count != function->tensors[e->tensor].rank || !e->arg_count)
         return false;
     for (int i = 0; i < e->arg_count; i++)
-        if (e->args[i]->op != HR_OP_INDEX) return false;
+        if (e->args[i]->op != HR_OP_INDEX && e->args[i] != group) return false;
     return true;
+}
+
+static bool is_plain(const hr_function *function, const hr_expr *e) {
+    return is_plain_or(function, e, NULL);
 }
 
 static bool is_in_chunks(const hr_plan *plan, const int64_t *extents, const hr_expr *extent) {
@@ -54,11 +58,14 @@ static bool is_in_chunks(const hr_plan *plan, const int64_t *extents, const hr_e
 
 /* Chunks lie whole in memory and begin at whole 16 bytes: the innermost index and the axis that it runs along
  * are whole chunks. */
-static bool has_chunks(const hr_plan *plan, const int64_t *extents, const hr_expr *value, int inner) {
+static bool has_chunks(const hr_plan *plan, const int64_t *extents, const hr_contract *c,
+                       const hr_expr *value, int inner) {
     const hr_function *function = plan->normal;
-    if (!is_plain(function, value) || hr_plan_layout(plan, value->tensor) != HR_LAYOUT_DENSE) return false;
+    if (!is_plain_or(function, value, c->group) || hr_plan_layout(plan, value->tensor) != HR_LAYOUT_DENSE)
+        return false;
     const hr_tensor *tensor = &function->tensors[value->tensor];
-    return value->args[tensor->rank - 1]->index == inner &&
+    const hr_expr *last = value->args[tensor->rank - 1];
+    return last->op == HR_OP_INDEX && last->index == inner &&
            is_in_chunks(plan, extents, function->indices[inner].extent) &&
            is_in_chunks(plan, extents, tensor->shape[tensor->rank - 1]);
 }
@@ -70,7 +77,7 @@ static hr_status side_make(const hr_plan *plan, const int64_t *extents, const hr
     *out = (hr_gemm_side){.value = value};
     out->k_major = hr_cuda_runs_along(plan->normal, value, k_inner) ||
                    !hr_cuda_runs_along(plan->normal, value, mn_inner);
-    if (has_chunks(plan, extents, value, out->k_major ? k_inner : mn_inner)) out->load = HR_GEMM_CHUNKS;
+    if (has_chunks(plan, extents, c, value, out->k_major ? k_inner : mn_inner)) out->load = HR_GEMM_CHUNKS;
     if (!is_plain(plan->normal, value)) return HR_OK;
     return hr_gemm_view_make(plan, extents, value->tensor, value->args, out->k_major ? k : mn,
                              out->k_major ? mn : k, batch, &out->view);

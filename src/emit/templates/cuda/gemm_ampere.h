@@ -133,17 +133,17 @@ static __device__ inline void gemm_store_pair(const A &a, const gemm_size &size,
 }
 
 template <class P, bool CHUNKS, class A>
-static __device__ inline void gemm_ampere_load(const A &a, const gemm_size &size, const gemm_tile &tile,
-                                               int step, const gemm_place &ring) {
+static __device__ inline void gemm_ampere_load(const A &a, const gemm_size &size, int batch, int64_t m,
+                                               int64_t n, int step, const gemm_place &ring) {
     const int left_bytes = P::tile_m * 128, stage_bytes = left_bytes + P::tile_n * 128;
     if ((int64_t)step * 64 < size.k) {
         const int at = step % P::stages * stage_bytes;
         const gemm_place left = {ring.memory + at, ring.address + at};
         const gemm_place right = {left.memory + left_bytes, left.address + left_bytes};
         gemm_load_tile<typename P::left, P::tile_m, P::threads, CHUNKS && P::left::chunks>(
-            a, tile.batch, (int64_t)tile.m * P::tile_m, size.m, (int64_t)step * 64, size.k, left);
+            a, batch, m, size.m, (int64_t)step * 64, size.k, left);
         gemm_load_tile<typename P::right, P::tile_n, P::threads, CHUNKS && P::right::chunks>(
-            a, tile.batch, (int64_t)tile.n * P::tile_n, size.n, (int64_t)step * 64, size.k, right);
+            a, batch, n, size.n, (int64_t)step * 64, size.k, right);
     }
     ptx_copy_commit();
 }
@@ -185,35 +185,96 @@ static __device__ inline void gemm_ampere_store(const A &a, const gemm_size &siz
                                    sum[i][j][h * 2], sum[i][j][h * 2 + 1]);
 }
 
-/* CHUNKS: all arrays begin at whole 16 bytes. A block may have more threads than P::threads: they only wait.
- */
+/* One tile, whose first row and column these are; rows end before size.m. CHUNKS: all arrays begin at whole
+ * 16 bytes. A block may have more threads than P::threads: they only wait. */
 template <class P, bool CHUNKS, class A>
-static __device__ inline void gemm_ampere(const A &a, const gemm_size size) {
+static __device__ inline void gemm_ampere_tile(const A &a, const gemm_size &size, int batch, int64_t m,
+                                               int64_t n) {
     const gemm_place ring = {staged_memory(), ptx_shared_address(staged_memory())};
     const int stage_bytes = (P::tile_m + P::tile_n) * 128;
     const int rows = P::tile_m / P::warps_m / 16, columns = P::tile_n / (P::threads / 32 / P::warps_m) / 8;
     const int warp = (int)threadIdx.x / 32, works = threadIdx.x < P::threads;
     const int row = warp % P::warps_m * rows * 16, column = warp / P::warps_m * columns * 8;
+    const int steps = (int)((size.k + 63) / 64);
+    float sum[rows][columns][4] = {};
+#pragma unroll
+    for (int s = 0; s < P::stages - 1; s++)
+        if (works) gemm_ampere_load<P, CHUNKS>(a, size, batch, m, n, s, ring);
+    for (int step = 0; step < steps; step++) {
+        ptx_copy_wait<P::stages - 2>();
+        __syncthreads();
+        if (!works) continue;
+        gemm_ampere_load<P, CHUNKS>(a, size, batch, m, n, step + P::stages - 1, ring);
+        gemm_ampere_multiply<P>(sum, ring.address + step % P::stages * stage_bytes, row, column);
+    }
+    ptx_copy_wait<0>();
+    __syncthreads();
+    if (works) gemm_ampere_store<P>(a, size, batch, m + row, n + column, sum);
+}
+
+template <class P, bool CHUNKS, class A>
+static __device__ inline void gemm_ampere(const A &a, const gemm_size size) {
     const int m_tiles = (int)((size.m + P::tile_m - 1) / P::tile_m);
     const int n_tiles = (int)((size.n + P::tile_n - 1) / P::tile_n);
-    const int tiles = (int)size.batch * m_tiles * n_tiles, steps = (int)((size.k + 63) / 64);
+    const int tiles = (int)size.batch * m_tiles * n_tiles;
     for (int number = (int)blockIdx.x; number < tiles; number += (int)gridDim.x) {
         const gemm_tile tile = gemm_tile_at(number, m_tiles, n_tiles, P::raster);
-        float sum[rows][columns][4] = {};
-#pragma unroll
-        for (int s = 0; s < P::stages - 1; s++)
-            if (works) gemm_ampere_load<P, CHUNKS>(a, size, tile, s, ring);
-        for (int step = 0; step < steps; step++) {
-            ptx_copy_wait<P::stages - 2>();
-            __syncthreads();
-            if (!works) continue;
-            gemm_ampere_load<P, CHUNKS>(a, size, tile, step + P::stages - 1, ring);
-            gemm_ampere_multiply<P>(sum, ring.address + step % P::stages * stage_bytes, row, column);
-        }
-        ptx_copy_wait<0>();
-        __syncthreads();
-        if (works)
-            gemm_ampere_store<P>(a, size, tile.batch, (int64_t)tile.m * P::tile_m + row,
-                                 (int64_t)tile.n * P::tile_n + column, sum);
+        gemm_ampere_tile<P, CHUNKS>(a, size, tile.batch, (int64_t)tile.m * P::tile_m,
+                                    (int64_t)tile.n * P::tile_n);
     }
+}
+
+/* ---- rows that choose their right operand ---- */
+
+/* Sums of what threads 0 to i have, each thread's own, of a block of 1024. */
+static __device__ inline int gemm_sums_before(int (&sums)[1024], int value) {
+    sums[threadIdx.x] = value;
+    __syncthreads();
+#pragma unroll 1
+    for (int by = 1; by < 1024; by *= 2) {
+        const int more = (int)threadIdx.x >= by ? sums[threadIdx.x - by] : 0;
+        __syncthreads();
+        sums[threadIdx.x] += more;
+        __syncthreads();
+    }
+    return sums[threadIdx.x] - value;
+}
+
+/* One block of 1024 threads sorts rows by the group that they chose, P::group(a, row), of P::groups, at most
+ * 1024; those that chose none are left out. Which of a group comes first may change from run to run: each is
+ * computed for itself. tiles: how many there are in the first one's x; then of each its group, its first row
+ * of the order and the end of its group. */
+template <class P, class A>
+static __device__ inline void gemm_sort(const A &a, int64_t rows, int *order, int4 *tiles) {
+    __shared__ int count[1024], sums[1024];
+    const int group = (int)threadIdx.x;
+    count[group] = 0;
+    __syncthreads();
+    for (int row = group; row < (int)rows; row += 1024) {
+        const int chosen = P::group(a, row);
+        if (chosen >= 0) atomicAdd(&count[chosen], 1);
+    }
+    __syncthreads();
+    const int own = count[group], own_tiles = (own + P::tile_m - 1) / P::tile_m;
+    const int first = gemm_sums_before(sums, own), first_tile = gemm_sums_before(sums, own_tiles);
+    if (group == 1023) tiles[0] = make_int4(first_tile + own_tiles, 0, 0, 0);
+    for (int t = 0; t < own_tiles; t++)
+        tiles[1 + first_tile + t] = make_int4(group, first + t * P::tile_m, first + own, 0);
+    count[group] = first;
+    __syncthreads();
+    for (int row = group; row < (int)rows; row += 1024) {
+        const int chosen = P::group(a, row);
+        if (chosen >= 0) order[atomicAdd(&count[chosen], 1)] = row;
+    }
+}
+
+/* A block a tile of rows that chose the same, and of columns. Rows are places of the order. */
+template <class P, bool CHUNKS, class A>
+static __device__ inline void gemm_grouped(const A &a, const gemm_size size, const int4 *tiles) {
+    const int n_tiles = (int)((size.n + P::tile_n - 1) / P::tile_n);
+    const int number = (int)blockIdx.x / n_tiles, column = (int)blockIdx.x % n_tiles;
+    if (number >= tiles[0].x) return;
+    const int4 tile = tiles[1 + number];
+    const gemm_size of_group = {1, tile.z, size.n, size.k};
+    gemm_ampere_tile<P, CHUNKS>(a, of_group, tile.x, tile.y, (int64_t)column * P::tile_n);
 }
