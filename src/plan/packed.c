@@ -393,21 +393,27 @@ static int64_t size_of(const hr_function *function, const int64_t *extents, cons
     return all;
 }
 
-bool hr_packed_product_find(const hr_function *function, const int64_t *extents, const hr_contract *contract,
-                            hr_packed_product *out) {
+/* With the left operand as the matrix, or the right one. */
+static bool product_is(const hr_function *function, const int64_t *extents, const hr_contract *contract,
+                       bool left, hr_packed_product *out) {
     static const hr_dtype dtypes[] = {HR_BF16, HR_F16};
     const int64_t m = size_of(function, extents, contract->m, contract->m_count),
                   n = size_of(function, extents, contract->n, contract->n_count);
-    const int64_t few = m < n ? m : n, many = m < n ? n : m;
-    *out = (hr_packed_product){.is_left = n < m};
-    if (few < 1 || few > HR_PACKED_VECTORS_MAX || many < HR_PACKED_ROWS_LEAST) return false;
-    const hr_expr *matrix = out->is_left ? contract->left : contract->right,
-                  *vectors = out->is_left ? contract->right : contract->left;
+    const int64_t rows = left ? m : n, vectors = left ? n : m;
+    *out = (hr_packed_product){.is_left = left};
+    if (vectors < 1 || rows < HR_PACKED_ROWS_LEAST) return false;
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         out->dtype = dtypes[i];
-        if (hr_value_fits(function, vectors, dtypes[i]) &&
-            hr_packed_find(function, extents, contract, matrix, dtypes[i], &out->matrix))
-            return true;
+        if (hr_value_fits(function, left ? contract->right : contract->left, dtypes[i]) &&
+            hr_packed_find(function, extents, contract, left ? contract->left : contract->right, dtypes[i],
+                           &out->matrix))
+            return vectors <= HR_PACKED_VECTORS_FEW || out->matrix.word_numbers > 2;
     }
     return false;
+}
+
+bool hr_packed_product_find(const hr_function *function, const int64_t *extents, const hr_contract *contract,
+                            hr_packed_product *out) {
+    return product_is(function, extents, contract, false, out) ||
+           product_is(function, extents, contract, true, out);
 }

@@ -20,7 +20,7 @@ enum { EXTENTS_MAX = 6 };
 /* Extents: M vectors, N rows, K or G groups of S along k, B batches. */
 static const struct thin_case {
     const char *text;
-    int word_numbers; /* of the matrix; 0 = it is not taken */
+    int word_numbers; /* of the matrix; 0 = it is not taken; with 2 of few vectors alone */
     int unit_bytes;
 } texts[] = {
     {"kernel k(x: bf16[M, K], w: bf16[N, K], b: f32[N]) -> (y: bf16[M, N]) {\n"
@@ -73,7 +73,8 @@ static const struct sizes {
     {2, 70, 256, 4, 80, 2, 0, false},     {8, 100, 320, 3, 90, 2, 0, false},
     {9, 64, 160, 8, 90, 1, 0, false},     {16, 130, 1056, 9, 90, 132, 0, false},
     {3, 72, 128, 5, 80, 132, 1, false},   {5, 65, 288, 8, 90, 1, 0, true},
-    {4, 70, 2080, 33, 90, 132, 0, false},
+    {4, 70, 2080, 33, 90, 132, 0, false}, {17, 70, 256, 5, 80, 2, 0, false},
+    {70, 97, 1056, 70, 90, 132, 0, true},
 };
 
 static void extents_set(const hr_function *function, const struct sizes *s, int64_t *extents) {
@@ -101,10 +102,10 @@ static void choose(const hr_function *function, const int64_t *extents, const hr
     hr_plan_destroy(plan);
 }
 
-static void expect_taken(const struct thin_case *text, const hr_cuda_gemm *gemm) {
-    if ((gemm->mainloop == HR_GEMM_THIN) != (text->word_numbers > 0))
-        fail_msg("%s: %s", text->text, gemm->why);
-    if (!text->word_numbers) return;
+static void expect_taken(const struct thin_case *text, int64_t vectors, const hr_cuda_gemm *gemm) {
+    const bool takes = text->word_numbers > (vectors > HR_PACKED_VECTORS_FEW ? 2 : 0);
+    if ((gemm->mainloop == HR_GEMM_THIN) != takes) fail_msg("%s: %s", text->text, gemm->why);
+    if (!takes) return;
     assert_int_equal(gemm->thin.product.matrix.word_numbers, text->word_numbers);
     if (gemm->thin.product.matrix.row_bytes % 64 == 0)
         assert_int_equal(gemm->thin.product.matrix.unit_bytes, text->unit_bytes);
@@ -125,16 +126,16 @@ static void test_products(void **state) {
                              .nonfinite = sizes[s].nonfinite,
                              .seed = t * 16 + s,
                              .points = 300};
-            if (!sample_takes(t * (sizeof sizes / sizeof *sizes) + s, 3)) continue;
+            if (!sample_takes(t * (sizeof sizes / sizeof *sizes) + s, 9)) continue;
             assert_int_equal(hr_program_parse("thin.hr", texts[t].text, strlen(texts[t].text), &program),
                              HR_OK);
             assert_int_equal(hr_program_find(program, NULL, &one.function), HR_OK);
             extents_set(one.function, &sizes[s], extents);
             choose(one.function, extents, &one.limits, &gemm);
-            expect_taken(&texts[t], &gemm);
+            expect_taken(&texts[t], sizes[s].m, &gemm);
             parts = parts || (gemm.mainloop == HR_GEMM_THIN && gemm.tile.splits > 1);
             whole = whole || (gemm.mainloop == HR_GEMM_THIN && gemm.tile.splits == 1);
-            if (texts[t].word_numbers) expect_right(&one, (int)(t * 16 + s));
+            if (gemm.mainloop == HR_GEMM_THIN) expect_right(&one, (int)(t * 16 + s));
             hr_program_destroy(program);
         }
     assert_true(parts && whole);

@@ -188,8 +188,9 @@ static void print_sizes(thin_printer *t) {
              "    static constexpr int splits = %d, vectors = %d, row_warps = %d, k_warps = %d, places = %d;",
              t->gemm->tile.splits, thin->vectors, thin->row_warps, thin->k_warps, thin->places);
     hr_print(p,
-             "    static constexpr int part_lines = %d, part_groups = %d, scale_pitch = %d, scale_run = %d;",
-             thin->part_lines, thin->part_groups, hr_gemm_thin_pitch(thin), thin->scale_run);
+             "    static constexpr int part_lines = %d, rounds = %d, part_groups = %d, scale_pitch = %d, "
+             "scale_run = %d;",
+             thin->part_lines, thin->rounds, thin->part_groups, hr_gemm_thin_pitch(thin), thin->scale_run);
     hr_print(p,
              "    static constexpr int word_numbers = %d, unit_bytes = %d, apart = %d, piece_apart = %d, run "
              "= %d;",
@@ -198,8 +199,8 @@ static void print_sizes(thin_printer *t) {
              thin->vectors_lie ? "true" : "false");
     hr_print(p,
              "    static constexpr int64_t row_bytes = %" PRId64 ", group = %" PRId64 ", k = %" PRId64
-             ", rows = %" PRId64 ";",
-             matrix->row_bytes, matrix->group, thin->k, thin->rows);
+             ", rows = %" PRId64 ", all_vectors = %" PRId64 ";",
+             matrix->row_bytes, matrix->group, thin->k, thin->rows, thin->all_vectors);
 }
 
 static void print_shape(thin_printer *t) {

@@ -54,12 +54,14 @@ static inline int hr_gemm_sums(const hr_gemm_tile *tile) {
  */
 typedef struct hr_gemm_thin {
     hr_packed_product product;
-    int vectors;            /* 1 to HR_PACKED_VECTORS_MAX */
+    int vectors;            /* of a block */
+    int64_t all_vectors;    /* blocks have them in turn */
     int64_t rows, k;        /* of the matrix */
     int row_warps, k_warps; /* of a block, which has the rows of all row_warps */
     int places;             /* of a warp's ring, a line of its rows each */
-    int part_lines;         /* of a part of k */
+    int part_lines;         /* of k, for which vectors stand in shared memory at once */
     int part_groups;        /* that have scales of their own, 0 = there are no scales */
+    int rounds;             /* of so many lines: a part of k */
     int scale_run;          /* scales that are read at once */
     bool vectors_lie;       /* as they are multiplied, without gaps along k */
     int order[8];           /* along k: the numbers of two products of a lane, as its registers have them */

@@ -13,12 +13,22 @@
 #include <stdio.h>
 
 enum { WARP = 32, ROWS = 32, LINE = 128, WARPS = 8, WARPS_MOST = 16, ROW_WARPS_MOST = 4 };
-enum { PLACES_MOST = 4, PLACES_LEAST = 2, PARTS_MOST = 16, PART_LINES_LEAST = 16, ALIGNMENT = 16 };
+enum {
+    PLACES_MOST = 4,
+    PLACES_LEAST = 2,
+    PARTS_MOST = 16,
+    PART_LINES_LEAST = 16,
+    ROUNDS_MOST = 64,
+    VECTORS_MOST = 64,
+    ALIGNMENT = 16
+};
 
 /* Blocks for so many of the device's multiprocessors take all that memory gives. */
 static const double enough = 0.75;
 /* Bytes a clock and multiprocessor; clocks of another kernel. */
 static const double memory_rate = 13, l2_rate = 48, fold_clocks = 2500;
+/* Multiply-adds of mma.sync; and until vectors of a round are there. */
+static const double tensor_rate = 900, latency_clocks = 1500;
 
 /* ---- operands ---- */
 
@@ -109,7 +119,9 @@ static bool order_make(hr_gemm_thin *thin) {
 /* ---- blocks ---- */
 
 static int64_t row_blocks(const hr_gemm_sizes *s, const hr_gemm_thin *thin) {
-    return hr_saturate_product(s->batch, hr_divide_up(thin->rows, (int64_t)ROWS * thin->row_warps));
+    const int64_t vectors = hr_divide_up(thin->all_vectors, thin->vectors);
+    return hr_saturate_product(hr_saturate_product(s->batch, vectors),
+                               hr_divide_up(thin->rows, (int64_t)ROWS * thin->row_warps));
 }
 
 static int64_t all_lines(const hr_gemm_thin *thin) {
@@ -133,21 +145,29 @@ static int64_t shared_bytes(const hr_gemm_thin *thin) {
            rows * (int64_t)sizeof(int);
 }
 
+/* All of them, or equal shares of whole columns of the tensor cores. */
+static int vectors_of_block(int64_t all) {
+    const int64_t blocks = hr_divide_up(all, VECTORS_MOST);
+    return (int)(blocks > 1 ? hr_divide_up(all, blocks * 8) * 8 : all);
+}
+
 /* As deep a ring as there is room for; false where there is none for the shallowest. */
 static bool fits(const hr_plan *plan, hr_gemm_thin *thin, int warps) {
     thin->k_warps = warps / thin->row_warps;
-    const int64_t lines = hr_divide_up(thin->part_lines, thin->k_warps);
+    const int64_t lines = hr_divide_up((int64_t)thin->part_lines * thin->rounds, thin->k_warps);
     thin->places = lines + 1 < PLACES_MOST ? (int)lines + 1 : PLACES_MOST;
     while (thin->places > PLACES_LEAST && shared_bytes(thin) > plan->limits.shared_bytes)
         thin->places--;
     return shared_bytes(thin) <= plan->limits.shared_bytes;
 }
 
-/* Whole parts of k of which there are at least `splits`, none of them empty. */
-static bool part(const hr_plan *plan, hr_gemm_thin *thin, int splits) {
-    thin->part_lines = (int)hr_divide_up(all_lines(thin), splits);
+/* Parts of k of so many rounds, about `splits` of them. Lines of a round are whole turns of the warps. */
+static bool part(const hr_plan *plan, hr_gemm_thin *thin, int splits, int rounds, int warps) {
+    const int64_t turn = rounds > 1 ? warps / thin->row_warps : 1;
+    thin->rounds = rounds;
+    thin->part_lines = (int)(hr_divide_up(all_lines(thin), (int64_t)splits * rounds * turn) * turn);
     thin->part_groups = (int)groups_of(thin);
-    return (thin->row_warps == ROW_WARPS_MOST && fits(plan, thin, WARPS_MOST)) || fits(plan, thin, WARPS);
+    return fits(plan, thin, warps);
 }
 
 /* Clocks. Memory gives its bytes to blocks that are enough; a multiprocessor takes what its blocks read of
@@ -156,15 +176,20 @@ static double cost(const hr_plan *plan, const hr_gemm_sizes *s, const hr_gemm_th
     const hr_packed *matrix = &thin->product.matrix;
     const double processors = hr_limits_threads(&plan->limits);
     const double blocks = (double)row_blocks(s, thin) * splits;
-    const double matrix_bytes = (double)ROWS * thin->row_warps * thin->part_lines * LINE;
-    const double vector_bytes = (double)thin->part_lines * hr_packed_line(matrix) * thin->vectors * 2;
+    const double lines = (double)thin->part_lines * thin->rounds, numbers = lines * hr_packed_line(matrix);
+    const double matrix_bytes = (double)ROWS * thin->row_warps * lines * LINE;
+    const double vector_bytes = numbers * thin->vectors * 2;
     const double at_once = shared_bytes(thin) * 2 <= plan->limits.shared_bytes ? 2 : 1;
-    const double waves = ceil(blocks / (processors * at_once));
-    const double share = fmin(1, blocks / (enough * processors));
+    const double waves = ceil(blocks / (processors * at_once)),
+                 share = fmin(1, blocks / (enough * processors));
     const double memory = (double)s->batch * (double)thin->rows * (double)matrix->row_bytes /
                           (memory_rate * processors * share);
     const double l2 = waves * at_once * (matrix_bytes + vector_bytes) / l2_rate;
-    return fmax(memory, l2) + waves * vector_bytes / l2_rate / 2 + (splits > 1 ? fold_clocks : 0);
+    const double tensor = waves * at_once * numbers * ROWS * thin->row_warps *
+                          (double)hr_divide_up(thin->vectors, 8) * 8 / tensor_rate;
+    return fmax(fmax(memory, l2), tensor) +
+           waves * (vector_bytes / l2_rate / 2 + thin->rounds * latency_clocks) +
+           (splits > 1 ? fold_clocks : 0);
 }
 
 /* By the tuner, if it asks for any. */
@@ -173,26 +198,43 @@ static bool is_asked_for(const hr_knobs *knobs, const hr_gemm_thin *thin, int sp
                       (!knobs->split_k || knobs->split_k == splits));
 }
 
+typedef struct search {
+    const hr_plan *plan;
+    const hr_knobs *knobs;
+    const hr_gemm_sizes *sizes;
+    double least;
+    hr_gemm_thin best;
+} search;
+
+/* All depths of rounds and numbers of warps, of one number of parts. */
+static void consider(search *s, hr_gemm_thin thin, int splits) {
+    const int most =
+        thin.row_warps == ROW_WARPS_MOST && thin.vectors <= HR_PACKED_VECTORS_FEW ? WARPS_MOST : WARPS;
+    for (int rounds = 1; rounds <= ROUNDS_MOST; rounds *= 2)
+        for (int warps = most; warps >= WARPS; warps /= 2) {
+            if (!part(s->plan, &thin, splits, rounds, warps)) continue;
+            const double mine = cost(s->plan, s->sizes, &thin, splits);
+            if (mine >= s->least) continue;
+            s->least = mine;
+            s->best = thin;
+        }
+}
+
 /* The best of blocks of 32, 64 and 128 rows and of parts of k. False where none fits. */
 static bool blocks_make(const hr_plan *plan, const hr_knobs *knobs, const hr_gemm_sizes *s,
                         hr_gemm_thin *thin, int *splits) {
     const int64_t most = all_lines(thin) / PART_LINES_LEAST;
-    double least = INFINITY;
-    hr_gemm_thin best = *thin;
+    search search = {.plan = plan, .knobs = knobs, .sizes = s, .least = INFINITY};
     for (int count = 1; count <= PARTS_MOST && (count == 1 || count <= most); count++)
-        for (thin->row_warps = ROW_WARPS_MOST; thin->row_warps > 0; thin->row_warps /= 2) {
-            if (!is_asked_for(knobs, thin, count) || !part(plan, thin, count)) continue;
-            const double mine = cost(plan, s, thin, count);
-            if (mine >= least) continue;
-            least = mine;
-            best = *thin;
-        }
-    *thin = best;
-    *splits = least < INFINITY ? (int)hr_divide_up(all_lines(thin), thin->part_lines) : 0;
-    return least < INFINITY;
+        for (thin->row_warps = ROW_WARPS_MOST; thin->row_warps > 0; thin->row_warps /= 2)
+            if (is_asked_for(knobs, thin, count)) consider(&search, *thin, count);
+    if (search.least == INFINITY) return false;
+    *thin = search.best;
+    *splits = (int)hr_divide_up(all_lines(thin), (int64_t)thin->part_lines * thin->rounds);
+    return true;
 }
 
-static void explain(const hr_gemm_sizes *s, hr_cuda_gemm *gemm) {
+static void explain(hr_cuda_gemm *gemm) {
     const hr_gemm_thin *thin = &gemm->thin;
     const hr_packed *matrix = &thin->product.matrix;
     char scales[96] = "", splits[64] = "";
@@ -207,7 +249,7 @@ static void explain(const hr_gemm_sizes *s, hr_cuda_gemm *gemm) {
         "on the tensor cores by mma.sync, the matrix streams past %" PRId64
         " vectors: numbers of %d bits become %s in registers%s; blocks of %d rows, %d warps along k, rings "
         "of %d lines%s",
-        thin->product.is_left ? s->n : s->m, 32 / matrix->word_numbers, hr_dtype_name(gemm->dtype), scales,
+        thin->all_vectors, 32 / matrix->word_numbers, hr_dtype_name(gemm->dtype), scales,
         ROWS * thin->row_warps, thin->k_warps, thin->places, splits);
 }
 
@@ -222,7 +264,8 @@ hr_status hr_gemm_thin_choose(const hr_plan *plan, const hr_stage *stage, const 
         return HR_OK;
     const hr_packed *matrix = &thin.product.matrix;
     if (hr_plan_layout(plan, matrix->element->tensor) != HR_LAYOUT_DENSE) return HR_OK;
-    thin.vectors = (int)(thin.product.is_left ? sizes->n : sizes->m);
+    thin.all_vectors = thin.product.is_left ? sizes->n : sizes->m;
+    thin.vectors = vectors_of_block(thin.all_vectors);
     thin.rows = thin.product.is_left ? sizes->m : sizes->n;
     thin.k = sizes->k;
     thin.scale_run = scale_run(plan, extents, c, matrix, sizes->k / matrix->group);
@@ -245,11 +288,11 @@ hr_status hr_gemm_thin_choose(const hr_plan *plan, const hr_stage *stage, const 
                           .blocks = hr_saturate_product(row_blocks(sizes, &thin), splits)};
     out->left.dtype = out->right.dtype = out->dtype;
     if (splits > 1) {
-        const int64_t sums = hr_saturate_product(sizes->batch, thin.rows * thin.vectors);
+        const int64_t sums = hr_saturate_product(sizes->batch, thin.rows * thin.all_vectors);
         out->work_bytes = hr_saturate_product(sums, (int64_t)splits * (int64_t)sizeof(float));
         out->fold_blocks = hr_divide_up(sums, HR_GEMM_FOLD_THREADS);
     }
-    explain(sizes, out);
+    explain(out);
     *taken = out->blocks <= INT32_MAX;
     return HR_OK;
 }

@@ -1,24 +1,25 @@
-/* A matrix of which every number is read once, times 1 to 16 vectors, on the tensor cores of sm_80 and later.
+/* A matrix whose numbers are unpacked in registers, times vectors, on the tensor cores of sm_80 and later.
  * What it costs is to read the matrix: its numbers are unpacked in registers, as the left operand of
  * mma.sync; the vectors are the columns of the right one.
  *
- * A block has 32 rows of the matrix for each of P::row_warps, and a part of k. A warp takes every k_warps-th
- * line of 128 bytes of its rows, through a ring of P::places of its own in shared memory that cp.async fills:
- * no other warp waits for it. What warps along k have is added up in shared memory, in their order. Where
- * there are parts of k, each leaves its sums in scratch memory, and
+ * A block has 32 rows of the matrix for each of P::row_warps, P::vectors of the vectors, and a part of k. A
+ * warp takes every k_warps-th line of 128 bytes of its rows, through a ring of P::places of its own in shared
+ * memory that cp.async fills: no other warp waits for it. What warps along k have is added up in shared
+ * memory, in their order. Where there are parts of k, each leaves its sums in scratch memory, and
  * thin_fold(), the kernel after this one, adds them up in their order.
  *
  * The order of k in a product is free. A lane's numbers are a unit of P::unit_bytes as they lie in memory,
  * the four lanes of a row have neighbouring units: so a product has neighbours along k alone, of one group.
- * The vectors stand in shared memory as the lanes need them, 16 bytes for two products. Sums of a group are
- * multiplied by its scale in f32. Where a scale is not finite, the row is computed again as the text says.
+ * The vectors stand in shared memory as the lanes need them, 16 bytes for two products, for P::part_lines
+ * lines at once: P::rounds of them make a part. Sums of a group are multiplied by its scale in f32. Where a
+ * scale is not finite, the row is computed again as the text says.
  *
  * Pieces of 16 bytes are swapped within a line so that lanes that read at once ask different banks.
  *
  * P, which the printer makes for a stage (stage_cuda_thin.c):
  *
- * - splits, vectors, row_warps, k_warps, places, part_lines; rows, k; is_left: the matrix is the left
- * operand.
+ * - splits, vectors, all_vectors, row_warps, k_warps, places, part_lines, rounds; rows, k; is_left: the
+ * matrix is the left operand.
  *
  * - part_groups (0 = no scales), scale_pitch, scale_run, group; scale(a, batch, row, k), scales() and
  * scale_of() where scale_run is not 1.
@@ -46,20 +47,24 @@ template <class P> struct thin_memory {
     /* Groups of a line, and runs that share one. */
     static constexpr int line_groups = P::group >= line_numbers ? 1 : line_numbers / (int)P::group;
     static constexpr int group_runs = runs / line_groups;
+    /* Groups whose scales are read at once, where registers have room for them. */
+    static constexpr int together = line_groups % 4 == 0 && columns <= 4 ? 4 : 1;
     static constexpr int pitch = 8 * columns + 1; /* of a row's sums */
 };
 
 struct thin_item {
-    int64_t batch, row;  /* its first */
-    int part, line, end; /* of the part */
+    int64_t batch, row, vector; /* its first ones */
+    int part, line, end;        /* of the part */
 };
 
 template <class P> static __device__ inline thin_item thin_item_of() {
     const int tiles = (int)((P::rows + thin_memory<P>::rows - 1) / thin_memory<P>::rows);
-    const int lines = (int)((P::row_bytes + 127) / 128), each = P::part_lines;
+    const int shares = (int)((P::all_vectors + P::vectors - 1) / P::vectors);
+    const int lines = (int)((P::row_bytes + 127) / 128), each = P::part_lines * P::rounds;
     thin_item item;
-    const int unit = (int)blockIdx.x / P::splits;
-    item.part = (int)blockIdx.x % P::splits;
+    const int share = (int)blockIdx.x % shares, unit = (int)blockIdx.x / shares / P::splits;
+    item.part = (int)blockIdx.x / shares % P::splits;
+    item.vector = (int64_t)share * P::vectors; /* neighbours among blocks read the same lines */
     item.batch = unit / tiles;
     item.row = (int64_t)(unit % tiles) * thin_memory<P>::rows;
     item.line = each * item.part;
@@ -211,7 +216,7 @@ static __device__ inline void thin_unpack(const char *line, int row, int run,
 
 /* Eight slots of a lane: numbers of vector `at` from k on. */
 template <class P, bool COPIES, class A>
-static __device__ inline uint4 thin_vector(const A &a, int64_t batch, int at, int64_t k) {
+static __device__ inline uint4 thin_vector(const A &a, int64_t batch, int64_t at, int64_t k) {
     uint32_t word[4] = {0, 0, 0, 0}, from[4];
     if constexpr (COPIES && P::vectors_lie && P::run > 1) {
 #pragma unroll
@@ -238,34 +243,36 @@ static __device__ inline uint4 thin_vector(const A &a, int64_t batch, int at, in
     return make_uint4(word[0], word[1], word[2], word[3]);
 }
 
-/* All vectors along the part's k: [run of units][piece][vector][lane % 4], zeros past the end. */
+/* The block's vectors along a round's k: [run of units][piece][vector][lane % 4], zeros past the end. */
 template <class P, bool COPIES, class A>
-static __device__ inline void thin_vectors(const A &a, const thin_item &item, char *to) {
+static __device__ inline void thin_vectors(const A &a, const thin_item &item, int line, char *to) {
     typedef thin_memory<P> memory;
     const int runs = P::part_lines * memory::runs, of_vector = runs * memory::pieces * 4;
-    const int64_t first = (int64_t)item.line * memory::line_numbers;
+    const int64_t first = (int64_t)line * memory::line_numbers;
 #pragma unroll 8 /* loads that wait together */
     for (int i = (int)threadIdx.x; i < of_vector * P::vectors; i += (int)blockDim.x) {
         const int at = i / of_vector, here = i % of_vector, t = here % 4, piece = here / 4 % memory::pieces;
         const int run = here / 4 / memory::pieces;
         const int64_t k = first + (int64_t)run * 4 * memory::unit_numbers;
         uint4 *const slot = (uint4 *)(to + (((run * memory::pieces + piece) * P::vectors + at) * 4 + t) * 16);
-        *slot = k < P::k
-                    ? thin_vector<P, COPIES>(a, item.batch, at, k + piece * P::piece_apart + t * P::apart)
+        *slot = k < P::k && item.vector + at < P::all_vectors
+                    ? thin_vector<P, COPIES>(a, item.batch, item.vector + at,
+                                             k + piece * P::piece_apart + t * P::apart)
                     : make_uint4(0, 0, 0, 0);
     }
 }
 
-/* The group of the part's first number. */
-template <class P> static __device__ inline int thin_first_group(const thin_item &item) {
-    return (int)((int64_t)item.line * thin_memory<P>::line_numbers / P::group);
+/* The group of a line's first number. */
+template <class P> static __device__ inline int thin_group(int line) {
+    return (int)((int64_t)line * thin_memory<P>::line_numbers / P::group);
 }
 
 /* odd: of each row, whether a scale of it is not finite. */
 template <class P, bool COPIES, class A>
-static __device__ inline void thin_scales(const A &a, const thin_item &item, float *scales, int *odd) {
-    const int run = COPIES ? P::scale_run : 1, first = thin_first_group<P>(item) / run * run;
-    const int skipped = thin_first_group<P>(item) - first;
+static __device__ inline void thin_scales(const A &a, const thin_item &item, int line, float *scales,
+                                          int *odd) {
+    const int run = COPIES ? P::scale_run : 1, first = thin_group<P>(line) / run * run;
+    const int skipped = thin_group<P>(line) - first;
     const int runs = (P::part_groups + skipped + run - 1) / run;
 #pragma unroll 4
     for (int i = (int)threadIdx.x; i < thin_memory<P>::rows * runs; i += (int)blockDim.x) {
@@ -349,14 +356,14 @@ static __device__ inline void thin_line(const char *line, const char *vectors, c
         for (int run = 0; run < memory::runs; run++)
             thin_run<P>(line, vectors, run, sums);
     } else {
-        const int together = memory::line_groups % 4 == 0 ? 4 : 1;
+        const int together = memory::together;
 #pragma unroll 1 /* less to compile */
         for (int first = 0; first < memory::line_groups; first += together) {
             float scale[4][4];
 #pragma unroll
             for (int i = 0; i < 4; i++) {
                 const float *const at = scales + i * 8 * P::scale_pitch + first;
-                if constexpr (memory::line_groups % 4 == 0) {
+                if constexpr (memory::together == 4) {
                     const float4 four = *(const float4 *)at;
                     scale[0][i] = four.x, scale[1][i] = four.y, scale[2][i] = four.z, scale[3][i] = four.w;
                 } else {
@@ -379,7 +386,7 @@ static __device__ inline void thin_line(const char *line, const char *vectors, c
 
 /* Along the part's k, as the text says. */
 template <class P, class A>
-static __device__ inline float thin_again(const A &a, const thin_item &item, int64_t row, int at) {
+static __device__ inline float thin_again(const A &a, const thin_item &item, int64_t row, int64_t at) {
     typedef thin_memory<P> memory;
     const int64_t most = (int64_t)item.end * memory::line_numbers, end = most < P::k ? most : P::k;
     float sum = 0;
@@ -407,18 +414,18 @@ static __device__ inline void thin_leave(const A &a, const thin_item &item, cons
                                          const gemm_size &size, float *parts) {
     typedef thin_memory<P> memory;
     for (int i = (int)threadIdx.x; i < memory::rows * P::vectors; i += (int)blockDim.x) {
-        const int here = i % memory::rows, at = i / memory::rows;
-        const int64_t row = item.row + here;
-        if (row >= P::rows) continue;
+        const int here = i % memory::rows, column = i / memory::rows;
+        const int64_t row = item.row + here, at = item.vector + column;
+        if (row >= P::rows || at >= P::all_vectors) continue;
         float sum = 0;
 #pragma unroll
         for (int w = 0; w < P::k_warps; w++)
-            sum += met[(w * memory::rows + here) * memory::pitch + at];
+            sum += met[(w * memory::rows + here) * memory::pitch + column];
         if (P::part_groups > 0 && odd[here]) sum = thin_again<P>(a, item, row, at);
         if constexpr (P::splits == 1) {
             P::store(a, item.batch, row, at, sum);
         } else {
-            parts[((item.part * size.batch + item.batch) * P::vectors + at) * P::rows + row] = sum;
+            parts[((item.part * size.batch + item.batch) * P::all_vectors + at) * P::rows + row] = sum;
         }
     }
 }
@@ -441,27 +448,30 @@ static __device__ inline void gemm_thin(const A &a, const gemm_size size, float 
     for (int s = 0; s < P::places - 1; s++)
         thin_bring<P, COPIES>(a, ring + s * memory::place_bytes, item, row,
                               item.line + k_warp + s * P::k_warps);
-    if constexpr (P::part_groups > 0) {
+    if constexpr (P::part_groups > 0)
         for (int i = (int)threadIdx.x; i < memory::rows; i += (int)blockDim.x)
             odd[i] = 0;
-        __syncthreads();
-        thin_scales<P, COPIES>(a, item, scales, odd);
-    }
-    thin_vectors<P, COPIES>(a, item, vectors);
-    __syncthreads();
-    int place = 0;
+    int place = 0, line = item.line + k_warp;
 #pragma unroll 1
-    for (int line = item.line + k_warp; line < item.end; line += P::k_warps) {
-        const int next = place ? place - 1 : P::places - 1; /* the place that the line before left */
-        thin_bring<P, COPIES>(a, ring + next * memory::place_bytes, item, row,
-                              line + (P::places - 1) * P::k_warps);
-        ptx_copy_wait<P::places - 1>();
-        __syncwarp();
-        const int group = (int)((int64_t)line * memory::line_numbers / P::group) - thin_first_group<P>(item);
-        thin_line<P>(ring + place * memory::place_bytes, vectors + (line - item.line) * memory::line_bytes,
-                     scales + (row_warp * 32 + lane / 4) * P::scale_pitch + group, sums);
-        __syncwarp();
-        place = place == P::places - 1 ? 0 : place + 1;
+    for (int round = item.line; round < item.end; round += P::part_lines) {
+        __syncthreads(); /* all have done with the round before */
+        if constexpr (P::part_groups > 0) thin_scales<P, COPIES>(a, item, round, scales, odd);
+        thin_vectors<P, COPIES>(a, item, round, vectors);
+        __syncthreads();
+        const int end = round + P::part_lines < item.end ? round + P::part_lines : item.end;
+#pragma unroll 1
+        for (; line < end; line += P::k_warps) {
+            const int next = place ? place - 1 : P::places - 1; /* the place that the line before left */
+            thin_bring<P, COPIES>(a, ring + next * memory::place_bytes, item, row,
+                                  line + (P::places - 1) * P::k_warps);
+            ptx_copy_wait<P::places - 1>();
+            __syncwarp();
+            const int group = thin_group<P>(line) - thin_group<P>(round);
+            thin_line<P>(ring + place * memory::place_bytes, vectors + (line - round) * memory::line_bytes,
+                         scales + (row_warp * 32 + lane / 4) * P::scale_pitch + group, sums);
+            __syncwarp();
+            place = place == P::places - 1 ? 0 : place + 1;
+        }
     }
     ptx_copy_wait<0>();
     __syncthreads();
@@ -474,12 +484,12 @@ static __device__ inline void gemm_thin(const A &a, const gemm_size size, float 
 /* Adds up what parts of k left: [part][batch][vector][row]. */
 template <class P, class A>
 static __device__ inline void thin_fold(const A &a, const gemm_size size, const float *parts) {
-    const int64_t whole = size.batch * P::vectors * P::rows;
+    const int64_t whole = size.batch * P::all_vectors * P::rows;
     const int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
     if (i >= whole) return;
     float sum = parts[i];
 #pragma unroll
     for (int p = 1; p < P::splits; p++)
         sum += parts[p * whole + i];
-    P::store(a, i / P::rows / P::vectors, i % P::rows, (int)(i / P::rows % P::vectors), sum);
+    P::store(a, i / P::rows / P::all_vectors, i % P::rows, i / P::rows % P::all_vectors, sum);
 }
