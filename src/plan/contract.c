@@ -29,12 +29,34 @@ static hr_expr *multiply(hr_graph *graph, hr_expr *a, hr_expr *b) {
     return a ? hr_graph_binary(graph, HR_OP_MUL, b->type, a, b) : b;
 }
 
-/* Right takes the factors that have the last index of the domain, left the others. */
-static void split_factors(hr_graph *graph, const factor_list *list, int last, bool *seen, hr_contract *out) {
+/* Some index of the domain is in `factor`, but not in the operand. */
+static bool has_more(const hr_statement *s, const hr_expr *factor, const hr_expr *operand) {
+    for (int i = 0; i < s->domain_count; i++)
+        if (hr_expr_has_index(factor, s->domain[i]) && !(operand && hr_expr_has_index(operand, s->domain[i])))
+            return true;
+    return false;
+}
+
+/* Right takes the factors that have the last index of the domain, left those that have one which these have
+ * not. Others have indices of the right operand's alone, and are its own where the left one has not them all.
+ */
+static void split_factors(hr_graph *graph, const factor_list *list, const hr_statement *s, hr_contract *out) {
+    const int last = s->domain[s->domain_count - 1];
+    hr_expr *core = NULL;
+    bool placed[FACTORS_MAX] = {false};
     for (int i = 0; i < list->count; i++) {
-        memset(seen, 0, (size_t)graph->function->index_count);
-        hr_expr_mark_indices(list->factor[i], seen);
-        hr_expr **side = seen[last] ? &out->right : &out->left;
+        placed[i] = hr_expr_has_index(list->factor[i], last);
+        if (placed[i]) out->right = core = multiply(graph, out->right, list->factor[i]);
+    }
+    for (int i = 0; i < list->count; i++) {
+        if (placed[i] || !has_more(s, list->factor[i], core)) continue;
+        placed[i] = true;
+        out->left = multiply(graph, out->left, list->factor[i]);
+    }
+    const hr_expr *left = out->left;
+    for (int i = 0; i < list->count; i++) {
+        if (placed[i]) continue;
+        hr_expr **side = left && has_more(s, list->factor[i], left) ? &out->right : &out->left;
         *side = multiply(graph, *side, list->factor[i]);
     }
 }
@@ -180,8 +202,7 @@ bool hr_contract_match(hr_graph *graph, const hr_statement *statement, unsigned 
         return false;
     }
     bool *right = left + graph->function->index_count;
-    split_factors(graph, &list, statement->domain[statement->domain_count - 1], left, out);
-    memset(left, 0, (size_t)graph->function->index_count * 2);
+    split_factors(graph, &list, statement, out);
     bool match = out->left && out->right;
     if (match) {
         hr_expr_mark_indices(out->left, left);

@@ -133,13 +133,49 @@ static bool collect(factors *list, const hr_expr *e) {
     return true;
 }
 
-/* The factor that has the innermost index is the number, the others are scales. */
-static const hr_expr *part_factors(const hr_contract *c, const hr_expr *value, hr_packed *out) {
+typedef struct runs {
+    const hr_function *function;
+    const int64_t *extents;
+    int index;
+    int64_t run;
+} runs;
+
+static int64_t common(int64_t a, int64_t b) {
+    while (b) {
+        const int64_t rest = a % b;
+        a = b, b = rest;
+    }
+    return a;
+}
+
+static hr_visit find_runs(void *context, const hr_expr *e) {
+    runs *r = context;
+    int64_t by;
+    const bool counts =
+        e->op == HR_OP_FLOORDIV && e->args[0]->op == HR_OP_INDEX && e->args[0]->index == r->index;
+    const bool fixed = counts && (e->args[1]->op == HR_OP_NUMBER || e->args[1]->op == HR_OP_EXTENT);
+    if (fixed && hr_extent_value(r->function, e->args[1], r->extents, &by) == HR_OK && by > 0) {
+        r->run = r->run == INT64_MAX ? by : common(r->run, by);
+        return HR_VISIT_PAST;
+    }
+    if (e->op == HR_OP_INDEX && e->index == r->index) r->run = 1;
+    return HR_VISIT_ON;
+}
+
+int64_t hr_run_of(const hr_function *function, const int64_t *extents, const hr_expr *expr, int index) {
+    runs r = {function, extents, index, INT64_MAX};
+    hr_expr_visit(expr, find_runs, &r);
+    return r.run;
+}
+
+/* The factor in which neighbours along k differ is the number, the others are scales. */
+static const hr_expr *part_factors(const hr_function *function, const int64_t *extents, const hr_contract *c,
+                                   const hr_expr *value, hr_packed *out) {
     factors list = {0};
     const hr_expr *number = NULL;
     if (!collect(&list, value)) return NULL;
     for (int i = 0; i < list.count; i++) {
-        if (!hr_expr_has_index(list.factor[i], c->k[c->k_count - 1])) {
+        if (hr_run_of(function, extents, list.factor[i], c->k[c->k_count - 1]) > 1) {
             if (out->scale_count == HR_PACKED_FACTORS_MAX) return NULL;
             out->scale[out->scale_count++] = list.factor[i];
         } else if (number) {
@@ -161,18 +197,29 @@ static hr_visit is_other_element(const hr_expr *e, const void *context) {
 }
 
 /* Neighbours along k for which all scales are one. */
-static bool group_of(const reader *r, hr_packed *out) {
-    const hr_contract *c = r->contract;
+static bool group_of(const hr_function *function, const int64_t *extents, const hr_contract *c,
+                     hr_packed *out) {
     out->group = 1;
     for (int i = c->k_count - 1; i >= 0; i--) {
-        int64_t size;
-        for (int s = 0; s < out->scale_count; s++)
-            if (hr_expr_has_index(out->scale[s], c->k[i])) return true;
-        if (hr_extent_value(r->function, r->function->indices[c->k[i]].extent, r->extents, &size) != HR_OK)
+        int64_t size, run = 0; /* of scales that have the index */
+        if (hr_extent_value(function, function->indices[c->k[i]].extent, extents, &size) != HR_OK)
             return false;
-        out->group *= size;
+        for (int s = 0; s < out->scale_count; s++) {
+            const int64_t mine = hr_run_of(function, extents, out->scale[s], c->k[i]);
+            if (mine < INT64_MAX) run = common(mine, run);
+        }
+        out->group = hr_saturate_product(out->group, run ? run : size);
+        if (run) return i == 0 || size % run == 0;
     }
     return true;
+}
+
+const hr_expr *hr_packed_factors(const hr_function *function, const int64_t *extents,
+                                 const hr_contract *contract, const hr_expr *value, hr_packed *out) {
+    *out = (hr_packed){0};
+    const hr_expr *number =
+        value->type == HR_F32 ? part_factors(function, extents, contract, value, out) : NULL;
+    return number && group_of(function, extents, contract, out) ? number : NULL;
 }
 
 /* ---- where a row's numbers stand ---- */
@@ -346,7 +393,7 @@ static bool find(reader *r, const hr_expr *number, hr_dtype dtype, hr_packed *ou
     const bool whole = stored == HR_I8 || stored == HR_U8;
     out->element = r->element;
     if (!whole && !(stored == dtype && number == r->element)) return false;
-    if (!subscripts_part(r) || !group_of(r, out)) return false;
+    if (!subscripts_part(r)) return false;
     int64_t *offsets = malloc((size_t)r->k * sizeof *offsets);
     const bool good = offsets && offsets_find(r, offsets, out) && units_find(r, number, offsets, out) &&
                       r->known && groups_fit(r, out);
@@ -356,9 +403,8 @@ static bool find(reader *r, const hr_expr *number, hr_dtype dtype, hr_packed *ou
 
 bool hr_packed_find(const hr_function *function, const int64_t *extents, const hr_contract *contract,
                     const hr_expr *value, hr_dtype dtype, hr_packed *out) {
-    *out = (hr_packed){0};
     reader r = {.function = function, .extents = extents, .contract = contract, .k = 1, .known = true};
-    const hr_expr *number = value->type == HR_F32 ? part_factors(contract, value, out) : NULL;
+    const hr_expr *number = hr_packed_factors(function, extents, contract, value, out);
     r.element = number ? hr_expr_find(number, is_element, NULL) : NULL;
     if (!r.element || hr_expr_find(number, is_other_element, r.element)) return false;
     for (int i = 0; i < contract->k_count; i++) {

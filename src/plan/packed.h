@@ -28,6 +28,15 @@ typedef struct hr_packed {
     int flip, bias;                /* a number is its bits, those of `flip` turned over, plus this */
 } hr_packed;
 
+/* Neighbours along the index, in runs from 0 on, for which the expression is one: INT64_MAX where it is not
+ * there, d where it is counted as index // d alone, and else 1. */
+int64_t hr_run_of(const hr_function *function, const int64_t *extents, const hr_expr *expr, int index);
+
+/* The factors alone: out->scale, scale_count and group. Returns the one that has the innermost index of k,
+ * NULL where that is not one. */
+const hr_expr *hr_packed_factors(const hr_function *function, const int64_t *extents,
+                                 const hr_contract *contract, const hr_expr *value, hr_packed *out);
+
 /* Numbers of a unit. */
 static inline int hr_packed_numbers(const hr_packed *packed) {
     return packed->unit_bytes / 4 * packed->word_numbers;

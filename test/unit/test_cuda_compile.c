@@ -252,6 +252,9 @@ static void test_library_compiles(void **state) {
 static const char *const products[] = {
     "kernel f8(x: f8e4m3[M, K], w: f8e5m2[N, K], a: f32[M], b: f32[N]) -> (y: bf16[M, N]) {\n"
     "    y[m, n] = sum[k](x[m, k] * w[n, k]) * a[m] * b[n] }",
+    "kernel scaled(x: f8e4m3[M, N, 128], a: f32[M, N], w: f8e4m3[K, 64, N, 128], s: f32[K, N])\n"
+    "    -> (y: bf16[M, K, 64]) {\n"
+    "    y[m, n, j] = sum[g, i](x[m, g, i] * a[m, g] * (w[n, j, g, i] * s[n, g])) }",
     "kernel bytes(x: i8[M, K], w: u8[N, K], b: f32[N]) -> (y: f16[M, N]) {\n"
     "    y[m, n] = sum[k](x[m, k] * w[n, k]) * b[n] }",
     "kernel parts(x: f32[K, M], w: f32[K, N], b: f32[N]) -> (y: f32[M, N]) {\n"

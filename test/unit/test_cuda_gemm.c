@@ -267,9 +267,68 @@ static void test_many_products_are_one_launch(void **state) {
     hr_program_destroy(program);
 }
 
+/* Of f8 with scales of blocks: what is taken so, and its values, scales that are not finite included. */
+static void test_scaled(void **state) {
+    (void)state;
+    static const struct scaled_case {
+        const char *text;
+        int64_t m, n, g;
+        bool scaled, nonfinite;
+    } cases[] = {
+        {"kernel k(x: f8e4m3[M, G, 128], a: f32[M, G], w: f8e4m3[N, 128, G, 128], s: f32[N, G]) -> (y: "
+         "bf16[M, N, "
+         "128]) { y[m, n, j] = sum[g, i](x[m, g, i] * a[m, g] * (w[n, j, g, i] * s[n, g])) }",
+         70, 3, 3, true, false},
+        {"kernel k(x: f8e5m2[M, G, 128], w: f8e4m3[N, 64, G, 128], s: f32[N], c: f32[N]) -> (y: f16[M, N, "
+         "64]) {\n"
+         "    y[m, n, j] = silu(sum[g, i](x[m, g, i] * (w[n, j, g, i] * s[n]))) + c[n] }",
+         40, 2, 20, true, false},
+        {"kernel k(x: f8e4m3[M, G, 128], a: bf16[M, G], w: f8e4m3[N, 128, G, 128], s: f32[N, G]) -> (y: "
+         "bf16[M, N, "
+         "128]) { y[m, n, j] = sum[g, i](x[m, g, i] * a[m, g] * (w[n, j, g, i] * s[n, g])) }",
+         33, 1, 2, true, true},
+        {"kernel k(x: f8e4m3[M, K], a: f32[M, K // 128], w: f8e4m3[N, K], s: f32[N // 64, K // 128])\n"
+         "    -> (y: bf16[M, N]) {\n"
+         "    y[m, n] = sum[k](x[m, k] * a[m, k // 128] * (w[n, k] * s[n // 64, k // 128])) }",
+         65, 256, 384, true, false},
+        /* a scale of each column, groups of 64 along k: as any other values */
+        {"kernel k(x: f8e4m3[M, G, 128], w: f8e4m3[N, G, 128], s: f32[N, G]) -> (y: bf16[M, N]) {\n"
+         "    y[m, n] = sum[g, i](x[m, g, i] * (w[n, g, i] * s[n, g])) }",
+         40, 40, 2, false, false},
+        {"kernel k(x: f8e4m3[M, G, 64], a: f32[M, G], w: f8e4m3[N, G, 64]) -> (y: bf16[M, N]) {\n"
+         "    y[m, n] = sum[g, i](x[m, g, i] * a[m, g] * w[n, g, i]) }",
+         40, 40, 4, false, false},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        hr_program *program;
+        hr_plan *plan;
+        hr_cuda_gemm gemm;
+        int64_t extents[EXTENTS_MAX] = {0};
+        cuda_case one = {.extents = extents,
+                         .limits = cuda_case_limits(90, 12),
+                         .nonfinite = cases[c].nonfinite,
+                         .points = 400};
+        assert_int_equal(hr_program_parse("gemm.hr", cases[c].text, strlen(cases[c].text), &program), HR_OK);
+        assert_int_equal(hr_program_find(program, NULL, &one.function), HR_OK);
+        for (int e = 0; e < one.function->extent_count; e++)
+            extents[e] = *one.function->extents[e] == 'M'   ? cases[c].m
+                         : *one.function->extents[e] == 'N' ? cases[c].n
+                                                            : cases[c].g;
+        assert_int_equal(hr_schedule_create(one.function, extents, NULL, &one.limits, NULL, &plan), HR_OK);
+        assert_int_equal(hr_cuda_gemm_choose(plan, &plan->stages[0], extents, HR_GEMM_HOPPER, &gemm), HR_OK);
+        if (hr_gemm_is_scaled(&gemm) != cases[c].scaled) fail_msg("%zu: %s", c, gemm.why);
+        hr_plan_destroy(plan);
+        expect_right(&one, (int)c);
+        hr_program_destroy(program);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_choices), cmocka_unit_test(test_orders),
                                        cmocka_unit_test(test_many_products_are_one_launch),
                                        cmocka_unit_test(test_products)};
+}
+
+                                       cmocka_unit_test(test_scaled), cmocka_unit_test(test_products)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

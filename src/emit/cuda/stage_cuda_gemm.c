@@ -76,6 +76,43 @@ static void print_place(void *context) {
     if (g->contract->group) p->name[g->contract->group->id] = NULL;
 }
 
+/* The product of a side's factors. */
+static void print_scale(void *context) {
+    gemm_printer *g = context;
+    hr_printer *p = g->p;
+    const hr_gemm_side *side = g->side;
+    print_side_indices(g);
+    const char *text = hr_expr_text(p, side->scale[0]);
+    for (int i = 1; i < side->scale_count; i++)
+        text = hr_format(p, "(%s) * (%s)", text, hr_expr_text(p, side->scale[i]));
+    hr_print(p, "return %s;", text);
+}
+
+static void print_scale_function(gemm_printer *g, const hr_gemm_side *side) {
+    g->side = side;
+    if (side->scale_count)
+        hr_cuda_print_function(
+            g->p,
+            hr_format(g->p,
+                      "static __device__ inline float stage_%d_%s_scale(const arguments &a, "
+                      "int64_t batch, int64_t mn, int64_t k)",
+                      g->number, is_left(g) ? "left" : "right"),
+            print_scale, g);
+}
+
+static void print_scale_member(gemm_printer *g, const hr_gemm_side *side, const char *name) {
+    hr_print(
+        g->p,
+        "    static __device__ inline float %s_scale(const arguments &a, int64_t batch, int64_t mn, int64_t "
+        "k) {",
+        name);
+    if (side->scale_count)
+        hr_print(g->p, "        return stage_%d_%s_scale(a, batch, mn, k);", g->number, name);
+    else
+        hr_print(g->p, "        return 1;");
+    hr_print(g->p, "    }");
+}
+
 /* Which right operand a row chose; -1 = none that there is, which is reported. */
 static void print_group(void *context) {
     gemm_printer *g = context;
@@ -346,6 +383,11 @@ static void print_hopper_members(gemm_printer *g) {
              c->tile.roles == HR_GEMM_PING_PONG ? "true" : "false", c->result_count ? "true" : "false");
     hr_print(p, "    static constexpr int chain = %d, left_rows = %d;", hr_gemm_chain(c), c->left_rows);
     hr_print(p, "    static constexpr int k_step = %d;", hr_gemm_step(c));
+    hr_print(p, "    static constexpr bool scaled = %s;", hr_gemm_is_scaled(c) ? "true" : "false");
+    if (hr_gemm_is_scaled(c)) {
+        print_scale_member(g, &c->left, "left");
+        print_scale_member(g, &c->right, "right");
+    }
     hr_print(p, "    typedef %s sum_type;", sum_type(c));
     hr_print(p, "    static constexpr int n_run = %d;", c->n_run);
     hr_print(p,
@@ -497,6 +539,8 @@ static void print_lay(void *context) {
     hr_print(g->p, "bool good = true;");
     print_lay_side(g, &g->gemm->left);
     print_lay_side(g, &g->gemm->right);
+    if (hr_gemm_is_scaled(g->gemm))
+        hr_print(g->p, "good &= gemm_scales_are_finite<stage_%d_hopper>(a, size);", g->number);
     if (!hr_gemm_has_flags(g->gemm)) return;
     hr_print(g->p, "const int bad = __syncthreads_or(!good);");
     hr_print(g->p, "if (threadIdx.x == 0) ((int *)a.scratch)[blockIdx.x] = bad;");
@@ -555,6 +599,8 @@ static void print_functions(gemm_printer *g) {
     if (g->gemm->by_threads_unaligned || g->gemm->lay_blocks) hr_cuda_print_plain_product(p, g->number);
     print_side(g, &g->gemm->left);
     print_side(g, &g->gemm->right);
+    print_scale_function(g, &g->gemm->left);
+    print_scale_function(g, &g->gemm->right);
     p->fast = is_narrow(p->plan, g->stage);
     if (g->gemm->mainloop != HR_GEMM_HOPPER || !g->gemm->result_count) return;
     hr_cuda_print_function(g->p,

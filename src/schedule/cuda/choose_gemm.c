@@ -28,7 +28,7 @@ static const char *laid_words(const hr_cuda_gemm *gemm) {
 
 static void explain(hr_cuda_gemm *gemm) {
     const hr_gemm_tile *tile = &gemm->tile;
-    char splits[64] = "", pairs[96] = "";
+    char splits[64] = "", pairs[128] = "";
     if (tile->splits > 1)
         snprintf(splits, sizeof splits, ", k in %d parts that a second kernel adds up in order",
                  tile->splits);
@@ -36,7 +36,8 @@ static void explain(hr_cuda_gemm *gemm) {
         snprintf(pairs, sizeof pairs, " in parts of bf16, f32 as %d products of them", gemm->pair_count);
     else if (hr_gemm_is_f8(gemm))
         snprintf(pairs, sizeof pairs,
-                 "; f8, added up in f32 every 128 of k, 2^-13 of the largest addend is lost");
+                 "; f8, added up in f32 every 128 of k%s, 2^-13 of the largest addend is lost",
+                 hr_gemm_is_scaled(gemm) ? " times their scales" : "");
     else if (hr_gemm_is_whole(gemm))
         snprintf(pairs, sizeof pairs, "; bytes, sums exact");
     if (gemm->mainloop == HR_GEMM_HOPPER)

@@ -31,6 +31,8 @@ typedef struct hr_gemm_side {
     hr_gemm_load load;
     hr_gemm_view view; /* rank 0 where the copy engine cannot bring its tiles */
     int parts; /* it is laid out anew in scratch memory, in so many parts; 0 = it is read as it lies */
+    const hr_expr *scale[HR_PACKED_FACTORS_MAX]; /* of f8: factors that are one for each 128 along k */
+    int scale_count;
 } hr_gemm_side;
 
 /* The tile of a block and how it is walked. */
@@ -146,16 +148,21 @@ static inline bool hr_gemm_is_f8(const hr_cuda_gemm *gemm) {
     return gemm->dtype == HR_F8E4M3 || gemm->dtype == HR_F8E5M2;
 }
 
+/* Sums over 128 of k of f8 are multiplied by scales as they are added up outside of the tensor cores. */
+static inline bool hr_gemm_is_scaled(const hr_cuda_gemm *gemm) {
+    return gemm->left.scale_count || gemm->right.scale_count;
+}
+
 /* They cut sums, always toward zero. Where that would show, what so many steps come to is added up outside of
  * them: of f8, and of f32 in parts. 0 = all steps stay inside. */
 static inline int hr_gemm_chain(const hr_cuda_gemm *gemm) {
     return hr_gemm_is_f8(gemm) ? 1 : gemm->pair_count > 1 ? 8 : 0;
 }
 
-/* A product whose operands are in parts has a flag for each block that lays them out, at the beginning of the
- * scratch memory: raised, some value has no parts. */
+/* A product whose operands are in parts, or have scales, has a flag for each block of the kernel before it,
+ * at the beginning of the scratch memory: raised, some value has no parts, or some scale is not finite. */
 static inline bool hr_gemm_has_flags(const hr_cuda_gemm *gemm) {
-    return gemm->pair_count > 1;
+    return gemm->pair_count > 1 || hr_gemm_is_scaled(gemm);
 }
 
 /* The device has the copy engine and the instructions of HR_GEMM_HOPPER. */
@@ -202,12 +209,12 @@ hr_status hr_gemm_operands(const hr_plan *plan, const hr_stage *stage, const int
 hr_status hr_gemm_thin_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                               const hr_gemm_sizes *sizes, hr_cuda_gemm *out, bool *taken);
 
-/* Floats from one row's scales in shared memory to the next one's: four at a time where a line has as many,
- * and rows that are read at once in different banks. */
+/* Floats from one row's scales in shared memory to the next one's: whole runs, four at a time where a line
+ * has as many, and rows that are read at once in different banks. */
 static inline int hr_gemm_thin_pitch(const hr_gemm_thin *thin) {
     if (!thin->part_groups) return 0;
-    const int fours = (thin->part_groups + 3) / 4;
-    return 4 * (fours + (fours % 2 == 0));
+    const int fours = (thin->part_groups + 7) / 8 * 2;
+    return 4 * (fours + 1);
 }
 
 /* ---- gemm_epilogue.c ---- */

@@ -193,6 +193,39 @@ static bool sums_fit(hr_dtype left, hr_dtype right, int64_t k) {
     return k <= INT32_MAX / most;
 }
 
+/* Columns that a thread multiplies by one scale. */
+enum { SCALE_COLUMNS = 64 };
+
+/* Of an operand of f8: factors that are one for each step of 128 along k, and those of columns for each 64 of
+ * them, so that few are read. The element itself, NULL where it is anything else. */
+static const hr_expr *scaled_element(const hr_plan *plan, const int64_t *extents, const hr_contract *c,
+                                     bool right, hr_gemm_side *side) {
+    enum { STEP = 128 };
+    const hr_function *function = plan->normal;
+    hr_packed factors;
+    const hr_expr *number = hr_packed_factors(function, extents, c, right ? c->right : c->left, &factors);
+    const hr_expr *element = number ? byte_element(function, number) : NULL;
+    int64_t columns = 1, size;
+    if (!element || !is_f8(function->tensors[element->tensor].dtype)) return NULL;
+    if (factors.scale_count && factors.group % STEP) return NULL;
+    for (int i = c->n_count - 1; right && i >= 0; i--) {
+        bool uses = false;
+        for (int s = 0; s < factors.scale_count; s++) {
+            const int64_t run = hr_run_of(function, extents, factors.scale[s], c->n[i]);
+            uses = uses || run < INT64_MAX;
+            if (run < INT64_MAX && hr_saturate_product(columns, run) % SCALE_COLUMNS) return NULL;
+        }
+        if (uses) break;
+        if (hr_extent_value(function, function->indices[c->n[i]].extent, extents, &size) != HR_OK)
+            return NULL;
+        columns = hr_saturate_product(columns, size);
+    }
+    for (int s = 0; s < factors.scale_count; s++)
+        side->scale[s] = factors.scale[s];
+    side->scale_count = factors.scale_count;
+    return element;
+}
+
 /* Both are elements of eight bits that the copy engine can walk, along k: tensor cores take them as they lie.
  */
 static hr_status take_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
@@ -200,17 +233,30 @@ static hr_status take_bytes(const hr_plan *plan, const hr_stage *stage, const in
     const hr_contract *c = stage->contract;
     const hr_expr *left = byte_element(plan->normal, c->left), *right = byte_element(plan->normal, c->right);
     hr_cuda_gemm bytes = *out;
+    hr_gemm_side scaled[2] = {0};
     *taken = false;
+    if (!left) left = scaled_element(plan, extents, c, false, &scaled[0]);
+    if (!right) right = scaled_element(plan, extents, c, true, &scaled[1]);
     if (!left || !right) return HR_OK;
     hr_dtype a = plan->normal->tensors[left->tensor].dtype, b = plan->normal->tensors[right->tensor].dtype;
     bool whole = is_whole(a) && is_whole(b) && sums_fit(a, b, s->k);
     if (!whole && !(is_f8(a) && is_f8(b) && stores_narrow(plan, stage))) return HR_OK;
     HR_TRY(side_make(plan, extents, c, left, (hr_gemm_indices){c->m_count, c->m}, &bytes.left));
     HR_TRY(side_make(plan, extents, c, right, (hr_gemm_indices){c->n_count, c->n}, &bytes.right));
+    for (int i = 0; i < HR_PACKED_FACTORS_MAX; i++) {
+        bytes.left.scale[i] = scaled[0].scale[i];
+        bytes.right.scale[i] = scaled[1].scale[i];
+    }
+    bytes.left.scale_count = scaled[0].scale_count;
+    bytes.right.scale_count = scaled[1].scale_count;
     bytes.dtype = bytes.left.dtype = a;
     bytes.right.dtype = b;
     bytes.pair_count = 1;
     bytes.by_threads_unaligned = true;
+    if (hr_gemm_is_scaled(&bytes)) {
+        bytes.lay_blocks = hr_limits_threads(&plan->limits);
+        bytes.work_bytes = aligned(bytes.lay_blocks * (int64_t)sizeof(int));
+    }
     *taken = bytes.left.view.rank && bytes.right.view.rank && bytes.left.k_major && bytes.right.k_major;
     if (*taken) *out = bytes;
     return HR_OK;

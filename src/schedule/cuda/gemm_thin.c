@@ -12,7 +12,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { WARP = 32, ROWS = 32, LINE = 128, WARPS = 8, WARPS_MOST = 16, ROW_WARPS_MOST = 4 };
+enum { WARP = 32, ROWS = 32, LINE = 128, CHUNK = 16, WARPS = 8, WARPS_MOST = 16, ROW_WARPS_MOST = 4 };
 enum {
     PLACES_MOST = 4,
     PLACES_LEAST = 2,
@@ -20,6 +20,7 @@ enum {
     PART_LINES_LEAST = 16,
     ROUNDS_MOST = 64,
     VECTORS_MOST = 64,
+    COLUMNS = 8,
     ALIGNMENT = 16
 };
 
@@ -32,7 +33,10 @@ static const double tensor_rate = 900, latency_clocks = 1500;
 
 /* ---- operands ---- */
 
-static bool is_index(const hr_expr *e, int index) {
+/* The index, or what counts groups along it. */
+static bool counts(const hr_expr *e, int index, int64_t group) {
+    if (e->op == HR_OP_FLOORDIV && e->args[1]->op == HR_OP_NUMBER && e->args[1]->whole == group)
+        e = e->args[0];
     return e->op == HR_OP_INDEX && e->index == index;
 }
 
@@ -54,9 +58,9 @@ static int scale_run(const hr_plan *plan, const int64_t *extents, const hr_contr
     for (int i = 0; i < c->k_count; i++) {
         if (!hr_expr_has_index(scale, c->k[i])) continue;
         along++;
-        if (!is_index(scale->args[tensor->rank - 1], c->k[i])) return 1;
+        if (!counts(scale->args[tensor->rank - 1], c->k[i], matrix->group)) return 1;
     }
-    for (int a = 0; a < scale->arg_count; a++)
+    for (int a = 0; a < scale->arg_count - 1; a++)
         if (scale->args[a]->op != HR_OP_INDEX) return 1;
     return along == 1 ? ALIGNMENT / size : 1;
 }
@@ -139,7 +143,8 @@ static int64_t groups_of(const hr_gemm_thin *thin) {
 static int64_t shared_bytes(const hr_gemm_thin *thin) {
     const hr_packed *matrix = &thin->product.matrix;
     const int64_t rows = (int64_t)ROWS * thin->row_warps;
-    const int64_t ring = (int64_t)thin->row_warps * thin->k_warps * thin->places * ROWS * LINE;
+    const int64_t pitch = matrix->unit_bytes == 4 ? LINE + CHUNK : LINE; /* thin_memory: line_pitch */
+    const int64_t ring = (int64_t)thin->row_warps * thin->k_warps * thin->places * ROWS * pitch;
     const int64_t vectors = (int64_t)thin->part_lines * hr_packed_line(matrix) * thin->vectors * 2;
     return ring + vectors + rows * hr_gemm_thin_pitch(thin) * (int64_t)sizeof(float) +
            rows * (int64_t)sizeof(int);
@@ -206,10 +211,16 @@ typedef struct search {
     hr_gemm_thin best;
 } search;
 
+/* Scales are read so many at once where rounds begin at a whole number of them. */
+static bool has_scale_runs(const hr_gemm_thin *thin, int splits) {
+    const hr_packed *matrix = &thin->product.matrix;
+    const int64_t numbers = (int64_t)thin->part_lines * hr_packed_line(matrix);
+    return (splits == 1 && thin->rounds == 1) || numbers % (matrix->group * thin->scale_run) == 0;
+}
+
 /* All depths of rounds and numbers of warps, of one number of parts. */
 static void consider(search *s, hr_gemm_thin thin, int splits) {
-    const int most =
-        thin.row_warps == ROW_WARPS_MOST && thin.vectors <= HR_PACKED_VECTORS_FEW ? WARPS_MOST : WARPS;
+    const int most = thin.row_warps == ROW_WARPS_MOST && thin.vectors <= COLUMNS ? WARPS_MOST : WARPS;
     for (int rounds = 1; rounds <= ROUNDS_MOST; rounds *= 2)
         for (int warps = most; warps >= WARPS; warps /= 2) {
             if (!part(s->plan, &thin, splits, rounds, warps)) continue;
@@ -273,6 +284,7 @@ hr_status hr_gemm_thin_choose(const hr_plan *plan, const hr_stage *stage, const 
     if (!order_make(&thin) || (!blocks_make(plan, hr_stage_knobs(stage), sizes, &thin, &splits) &&
                                !blocks_make(plan, NULL, sizes, &thin, &splits)))
         return HR_OK;
+    if (!has_scale_runs(&thin, splits)) thin.scale_run = 1;
     *out = (hr_cuda_gemm){.mainloop = HR_GEMM_THIN,
                           .dtype = thin.product.dtype,
                           .pair_count = 1,

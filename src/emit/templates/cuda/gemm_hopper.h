@@ -18,7 +18,7 @@
  *
  * P, which the printer makes for a stage (stage_cuda_gemm.c):
  *
- * - tile_m, left_rows, tile_n, stages, cluster, raster, splits, chain, ping_pong, producer_registers,
+ * - tile_m, left_rows, tile_n, stages, cluster, raster, splits, chain, scaled, ping_pong, producer_registers,
  * consumer_registers; pieces: places of a group for what it stores, 0 = for all of its tile; n_run: see
  * gemm_column.
  *
@@ -386,11 +386,29 @@ static __device__ inline void gemm_multiply_tile(const gemm_block &b, T (&sum)[P
     }
 }
 
+/* Factors of what a chain of a tile comes to: of the thread's rows, and of each 64 columns. */
+template <class P, int PARTS> struct gemm_scales { float row[PARTS][2], column[(P::tile_n + 63) / 64]; };
+
+template <class P, int PARTS, class A>
+static __device__ inline void gemm_scales_of(const A &a, const gemm_size &size, int batch, int64_t m,
+                                             int64_t n, int64_t k, gemm_scales<P, PARTS> &g) {
+    const int row = (int)threadIdx.x % 128 / 32 * 16 + (int)threadIdx.x % 32 / 4;
+#pragma unroll
+    for (int i = 0; i < PARTS * 2; i++) {
+        const int64_t at = m + i / 2 * 64 + row + i % 2 * 8;
+        g.row[i / 2][i % 2] = P::left_scale(a, batch, at < size.m ? at : size.m - 1, k);
+    }
+#pragma unroll
+    for (int c = 0; c < (P::tile_n + 63) / 64; c++)
+        g.column[c] = P::right_scale(a, batch, n + c * 64 < size.n ? n + c * 64 : size.n - 1, k);
+}
+
 /* The same in chains of P::chain steps: what they come to is added up outside of the tensor cores, which cut
- * sums. */
-template <class P, int PARTS, int COUNT>
-static __device__ inline void gemm_multiply_chains(const gemm_block &b, float (&sum)[PARTS][COUNT],
-                                                   uint64_t left, uint64_t right, int steps, int taken,
+ * sums; with P::scaled times the scales of the chain's first step. m, n, k: of the tile's first products. */
+template <class P, class A, int PARTS, int COUNT>
+static __device__ inline void gemm_multiply_chains(const A &a, const gemm_size &size, const gemm_block &b,
+                                                   float (&sum)[PARTS][COUNT], uint64_t left, uint64_t right,
+                                                   const gemm_work &work, int64_t m, int64_t n, int taken,
                                                    uint32_t leave) {
     const bool tells = (int)threadIdx.x % 32 < P::cluster;
     float chain[PARTS][COUNT];
@@ -398,15 +416,26 @@ static __device__ inline void gemm_multiply_chains(const gemm_block &b, float (&
     for (int i = 0; i < PARTS * COUNT; i++)
         sum[i / COUNT][i % COUNT] = 0;
 #pragma unroll 1
-    for (int first = 0; first < steps; first += P::chain) {
-        const int count = steps - first < P::chain ? steps - first : P::chain;
+    for (int first = 0; first < work.steps; first += P::chain) {
+        const int count = work.steps - first < P::chain ? work.steps - first : P::chain;
+        gemm_scales<P, PARTS> scale;
+        if constexpr (P::scaled)
+            gemm_scales_of<P, PARTS>(a, size, work.batch, m, n, (int64_t)(work.first + first) * P::k_step,
+                                     scale);
         gemm_multiply_tile<P>(b, chain, left, right, count, taken + first, leave);
         ptx_wgmma_wait<0>();
-        if (tells && first + count < steps)
+        if (tells && first + count < work.steps)
             ptx_mbarrier_arrive_cluster(leave + (taken + first + count - 1) % P::stages * 8);
 #pragma unroll
-        for (int i = 0; i < PARTS * COUNT; i++)
-            sum[i / COUNT][i % COUNT] += chain[i / COUNT][i % COUNT];
+        for (int i = 0; i < PARTS * COUNT; i++) {
+            const int part = i / COUNT, at = i % COUNT;
+            if constexpr (P::scaled)
+                sum[part][at] =
+                    fmaf(chain[part][at], scale.row[part][at / 2 % 2] * scale.column[at / 4 * 8 / 64],
+                         sum[part][at]);
+            else
+                sum[part][at] += chain[part][at];
+        }
     }
 }
 
@@ -432,7 +461,7 @@ static __device__ inline void gemm_consume(const A &a, const gemm_size &size, co
         if constexpr (P::carries) gemm_begin_carried<P>(b, maps, group, tile.batch, (int)m, n);
         if (P::ping_pong && turn > 0) ptx_barrier_sync(3 + group, 256);
         if constexpr (P::chain > 0)
-            gemm_multiply_chains<P>(b, sum, left, right, steps, taken, leave);
+            gemm_multiply_chains<P>(a, size, b, sum, left, right, work, m, n, taken, leave);
         else
             gemm_multiply_tile<P>(b, sum, left, right, steps, taken, leave);
         if (P::ping_pong && number + b.clusters < b.tiles) ptx_barrier_arrive(3 + (group ^ 1), 256);

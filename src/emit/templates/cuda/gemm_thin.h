@@ -39,7 +39,9 @@ template <class P> struct thin_memory {
                          pieces = unit_numbers / 8; /* runs of four units; of a vector */
     static constexpr int columns = (P::vectors + 7) / 8;
     static constexpr int rows = 32 * P::row_warps, warps = P::row_warps * P::k_warps;
-    static constexpr int place_bytes = 32 * 128;
+    /* Lanes that read at once ask different banks: words of eight rows by 16 bytes between rows, larger units
+     * by pieces that are swapped within a row. */
+    static constexpr int line_pitch = P::unit_bytes == 4 ? 144 : 128, place_bytes = 32 * line_pitch;
     static constexpr int vectors_at = warps * P::places * place_bytes;
     static constexpr int line_bytes = line_numbers * P::vectors * 2; /* of the vectors */
     static constexpr int scales_at = vectors_at + P::part_lines * line_bytes;
@@ -76,7 +78,8 @@ template <class P> static __device__ inline thin_item thin_item_of() {
 
 /* Where piece `piece` of 16 bytes of a line stands, in bytes. */
 template <class P> static __device__ inline int thin_place(int row, int piece) {
-    return row * 128 + ((piece ^ (row & (32 / P::unit_bytes - 1)) * (P::unit_bytes / 4)) << 4);
+    const int swap = P::unit_bytes == 16 ? (row & 1) * 4 : P::unit_bytes == 8 ? (row & 3) * 2 : 0;
+    return row * thin_memory<P>::line_pitch + ((piece ^ swap) << 4);
 }
 
 /* 16 bytes that begin anywhere. */
@@ -134,6 +137,17 @@ static __device__ inline uint32_t thin_add_f16(uint32_t a, uint32_t b) {
 #endif
 }
 
+/* x & mask ^ bits, in one instruction. */
+static __device__ inline uint32_t thin_field(uint32_t x, uint32_t mask, uint32_t bits) {
+#ifdef HR_EMULATED
+    return (x & mask) ^ bits;
+#else
+    uint32_t r;
+    asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(r) : "r"(x), "r"(mask), "r"(bits));
+    return r;
+#endif
+}
+
 /* Eight numbers of four bits, those of bytes 0 and 2, 1 and 3 in one register: low halves, then high ones.
  * They become the last bits of a number: 128 and so much of bf16, 1024 of f16. FLIP: bits turned over; BIAS:
  * what is added. */
@@ -142,16 +156,16 @@ static __device__ inline void thin_halves_bf16(uint32_t word, uint32_t (&r)[4]) 
     const uint32_t more = bf16_pair(BIAS - 128, BIAS - 128);
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        r[i] = thin_add_bf16((word >> (i % 2 * 8 + i / 2 * 4) & 0x000f000f) ^ (0x43004300u | FLIP * 0x10001u),
-                             more);
+        r[i] = thin_add_bf16(
+            thin_field(word >> (i % 2 * 8 + i / 2 * 4), 0x000f000fu, 0x43004300u | FLIP * 0x10001u), more);
 }
 
 template <int FLIP, int BIAS> static __device__ inline void thin_halves_f16(uint32_t word, uint32_t (&r)[4]) {
     const uint32_t more = f16_pair(BIAS - 1024, BIAS - 1024);
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        r[i] = thin_add_f16((word >> (i % 2 * 8 + i / 2 * 4) & 0x000f000f) ^ (0x64006400u | FLIP * 0x10001u),
-                            more);
+        r[i] = thin_add_f16(
+            thin_field(word >> (i % 2 * 8 + i / 2 * 4), 0x000f000fu, 0x64006400u | FLIP * 0x10001u), more);
 }
 
 /* Four numbers of eight bits: f16 as above, bytes 0 and 2 first. bf16 has no room for all eight beside the
@@ -160,7 +174,7 @@ template <int FLIP, int BIAS> static __device__ inline void thin_whole_f16(uint3
     const uint32_t more = f16_pair(BIAS - 1024, BIAS - 1024);
 #pragma unroll
     for (int i = 0; i < 2; i++)
-        r[i] = thin_add_f16((word >> i * 8 & 0x00ff00ff) ^ (0x64006400u | FLIP * 0x10001u), more);
+        r[i] = thin_add_f16(thin_field(word >> i * 8, 0x00ff00ffu, 0x64006400u | FLIP * 0x10001u), more);
 }
 
 template <int FLIP, int BIAS> static __device__ inline void thin_whole_bf16(uint32_t word, uint32_t (&r)[2]) {
@@ -243,22 +257,39 @@ static __device__ inline uint4 thin_vector(const A &a, int64_t batch, int64_t at
     return make_uint4(word[0], word[1], word[2], word[3]);
 }
 
-/* The block's vectors along a round's k: [run of units][piece][vector][lane % 4], zeros past the end. */
+/* A thread of those that share work out. */
+struct thin_share {
+    int thread, threads;
+};
+
+/* The block's vectors along a round's k: [run of units][piece][vector][lane % 4], zeros past the end. A
+ * thread has the loads of several pieces on their way before it stores the first. */
 template <class P, bool COPIES, class A>
-static __device__ inline void thin_vectors(const A &a, const thin_item &item, int line, char *to) {
+static __device__ inline void thin_vectors(const A &a, const thin_item &item, int line, char *to,
+                                           const thin_share &share) {
     typedef thin_memory<P> memory;
     const int runs = P::part_lines * memory::runs, of_vector = runs * memory::pieces * 4;
+    const int whole = of_vector * P::vectors, each = (whole + memory::warps * 32 - 1) / (memory::warps * 32);
+    const int batch = !COPIES || !P::vectors_lie ? 1 : each < 8 ? each : 8;
     const int64_t first = (int64_t)line * memory::line_numbers;
-#pragma unroll 8 /* loads that wait together */
-    for (int i = (int)threadIdx.x; i < of_vector * P::vectors; i += (int)blockDim.x) {
-        const int at = i / of_vector, here = i % of_vector, t = here % 4, piece = here / 4 % memory::pieces;
-        const int run = here / 4 / memory::pieces;
-        const int64_t k = first + (int64_t)run * 4 * memory::unit_numbers;
-        uint4 *const slot = (uint4 *)(to + (((run * memory::pieces + piece) * P::vectors + at) * 4 + t) * 16);
-        *slot = k < P::k && item.vector + at < P::all_vectors
-                    ? thin_vector<P, COPIES>(a, item.batch, item.vector + at,
-                                             k + piece * P::piece_apart + t * P::apart)
-                    : make_uint4(0, 0, 0, 0);
+#pragma unroll 1
+    for (int from = share.thread; from < whole; from += batch * share.threads) {
+        uint4 piece[batch];
+#pragma unroll
+        for (int u = 0; u < batch; u++) {
+            const int i = from + u * share.threads, at = i / of_vector, here = i % of_vector;
+            const int64_t k = first + (int64_t)(here / 4 / memory::pieces) * 4 * memory::unit_numbers;
+            const bool inside = i < whole && k < P::k && item.vector + at < P::all_vectors;
+            piece[u] = thin_vector<P, COPIES>(
+                a, item.batch, inside ? item.vector + at : 0,
+                inside ? k + here / 4 % memory::pieces * P::piece_apart + here % 4 * P::apart : first);
+            if (!inside) piece[u] = make_uint4(0, 0, 0, 0);
+        }
+#pragma unroll
+        for (int u = 0; u < batch; u++) {
+            const int i = from + u * share.threads, at = i / of_vector, here = i % of_vector;
+            if (i < whole) *(uint4 *)(to + ((here / 4 * P::vectors + at) * 4 + here % 4) * 16) = piece[u];
+        }
     }
 }
 
@@ -267,34 +298,62 @@ template <class P> static __device__ inline int thin_group(int line) {
     return (int)((int64_t)line * thin_memory<P>::line_numbers / P::group);
 }
 
-/* odd: of each row, whether a scale of it is not finite. */
-template <class P, bool COPIES, class A>
-static __device__ inline void thin_scales(const A &a, const thin_item &item, int line, float *scales,
-                                          int *odd) {
-    const int run = COPIES ? P::scale_run : 1, first = thin_group<P>(line) / run * run;
-    const int skipped = thin_group<P>(line) - first;
-    const int runs = (P::part_groups + skipped + run - 1) / run;
+/* Scales of a round's groups. odd: of each row, whether one of them is not finite. */
+template <class P, class A>
+static __device__ inline void thin_scales_each(const A &a, const thin_item &item, int line, float *scales,
+                                               int *odd, const thin_share &share) {
 #pragma unroll 4
-    for (int i = (int)threadIdx.x; i < thin_memory<P>::rows * runs; i += (int)blockDim.x) {
-        const int row = i / runs, group = first + i % runs * run;
-        const bool inside = item.row + row < P::rows && group * P::group < P::k;
-        float value[COPIES ? P::scale_run : 1];
-        if constexpr (COPIES && P::scale_run > 1) {
-            const uint4 piece =
-                inside ? *(const uint4 *)P::scales(a, item.batch, item.row + row, group * P::group)
-                       : make_uint4(0, 0, 0, 0);
-            P::scale_of(piece, value);
-        } else {
-            value[0] = inside ? P::scale(a, item.batch, item.row + row, group * P::group) : 0;
+    for (int i = share.thread; i < thin_memory<P>::rows * P::part_groups; i += share.threads) {
+        const int row = i / P::part_groups, at = i % P::part_groups;
+        const int64_t k = (thin_group<P>(line) + at) * P::group;
+        const bool inside = item.row + row < P::rows && k < P::k;
+        const float value = inside ? P::scale(a, item.batch, item.row + row, k) : 0;
+        scales[row * P::scale_pitch + at] = value;
+        if (value - value != 0) odd[row] = 1;
+    }
+}
+
+/* The same, P::scale_run neighbours at once; rounds begin at a whole number of them. */
+template <class P, class A>
+static __device__ inline void thin_scales_runs(const A &a, const thin_item &item, int line, float *scales,
+                                               int *odd, const thin_share &share) {
+    const int runs = (P::part_groups + P::scale_run - 1) / P::scale_run, whole = thin_memory<P>::rows * runs;
+#pragma unroll 1
+    for (int from = share.thread; from < whole; from += 4 * share.threads) {
+        uint4 piece[4];
+#pragma unroll
+        for (int u = 0; u < 4; u++) {
+            const int i = from + u * share.threads, row = i / runs;
+            const int64_t k = (thin_group<P>(line) + i % runs * P::scale_run) * P::group;
+            const bool inside = i < whole && item.row + row < P::rows && k < P::k;
+            piece[u] = *(const uint4 *)P::scales(a, item.batch, inside ? item.row + row : 0, inside ? k : 0);
+            if (!inside) piece[u] = make_uint4(0, 0, 0, 0);
         }
 #pragma unroll
-        for (int v = 0; v < run; v++) {
-            const int at = group + v - first - skipped;
-            if (at < 0 || at >= P::part_groups) continue;
-            scales[row * P::scale_pitch + at] = value[v];
-            if (value[v] - value[v] != 0) odd[row] = 1;
+        for (int u = 0; u < 4; u++) {
+            const int i = from + u * share.threads, row = i / runs;
+            float value[P::scale_run], sum = 0;
+            P::scale_of(piece[u], value);
+#pragma unroll
+            for (int v = 0; v < P::scale_run; v++)
+                sum = fmaf(value[v], 0.0f, sum);
+            if (i >= whole) continue;
+            float4 *const slot = (float4 *)(scales + row * P::scale_pitch + i % runs * P::scale_run);
+#pragma unroll
+            for (int v = 0; v < P::scale_run; v += 4)
+                slot[v / 4] = make_float4(value[v], value[v + 1], value[v + 2], value[v + 3]);
+            if (sum != 0) odd[row] = 1;
         }
     }
+}
+
+template <class P, bool COPIES, class A>
+static __device__ inline void thin_scales(const A &a, const thin_item &item, int line, float *scales,
+                                          int *odd, const thin_share &share) {
+    if constexpr (COPIES && P::scale_run > 1)
+        thin_scales_runs<P>(a, item, line, scales, odd, share);
+    else
+        thin_scales_each<P>(a, item, line, scales, odd, share);
 }
 
 /* ---- products ---- */
@@ -430,6 +489,23 @@ static __device__ inline void thin_leave(const A &a, const thin_item &item, cons
     }
 }
 
+/* Vectors and scales of a round. Where both are few, half of the warps bring each: they wait at once. */
+template <class P, bool COPIES, class A>
+static __device__ inline void thin_begin_round(const A &a, const thin_item &item, int line, char *vectors,
+                                               float *scales, int *odd) {
+    const int threads = thin_memory<P>::warps * 32, half = threads / 2, thread = (int)threadIdx.x;
+    if constexpr (P::part_groups == 0) {
+        thin_vectors<P, COPIES>(a, item, line, vectors, {thread, threads});
+    } else if constexpr (P::vectors > 4) {
+        thin_scales<P, COPIES>(a, item, line, scales, odd, {thread, threads});
+        thin_vectors<P, COPIES>(a, item, line, vectors, {thread, threads});
+    } else if (thread < half) {
+        thin_scales<P, COPIES>(a, item, line, scales, odd, {thread, half});
+    } else {
+        thin_vectors<P, COPIES>(a, item, line, vectors, {thread - half, half});
+    }
+}
+
 /* COPIES: arrays begin at whole 16 bytes. `parts`: scratch memory. */
 template <class P, bool COPIES, class A>
 static __device__ inline void gemm_thin(const A &a, const gemm_size size, float *parts) {
@@ -455,8 +531,7 @@ static __device__ inline void gemm_thin(const A &a, const gemm_size size, float 
 #pragma unroll 1
     for (int round = item.line; round < item.end; round += P::part_lines) {
         __syncthreads(); /* all have done with the round before */
-        if constexpr (P::part_groups > 0) thin_scales<P, COPIES>(a, item, round, scales, odd);
-        thin_vectors<P, COPIES>(a, item, round, vectors);
+        thin_begin_round<P, COPIES>(a, item, round, vectors, scales, odd);
         __syncthreads();
         const int end = round + P::part_lines < item.end ? round + P::part_lines : item.end;
 #pragma unroll 1
