@@ -3,20 +3,12 @@
 #include "emit/cuda/stage_cuda_gemm.h"
 
 #include "base/dtype.h"
+#include "emit/cuda/gemm_side.h"
 #include "emit/cuda/stage_cuda.h"
 #include "emit/cuda/stage_cuda_contract.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-typedef struct gemm_printer {
-    hr_printer *p;
-    const hr_stage *stage;
-    const hr_contract *contract;
-    const hr_cuda_gemm *gemm;
-    const hr_gemm_side *side; /* the one that is printed */
-    int number;               /* of the stage */
-} gemm_printer;
 
 bool hr_cuda_gemm_folds(const hr_cuda_gemm *gemm) {
     return (gemm->mainloop == HR_GEMM_HOPPER || gemm->mainloop == HR_GEMM_THIN) && gemm->tile.splits > 1;
@@ -33,179 +25,6 @@ const char *hr_cuda_gemm_size(hr_printer *p, const hr_stage *stage, const hr_cud
                      hr_emit_points(p, c->batch, c->batch_count), hr_emit_points(p, c->m, c->m_count),
                      gemm->tile.m - 1, gemm->tile.m, hr_emit_points(p, c->n, c->n_count), gemm->tile.n - 1,
                      gemm->tile.n);
-}
-
-static bool is_left(const gemm_printer *g) {
-    return g->side == &g->gemm->left;
-}
-
-/* ---- operands ---- */
-
-static void print_side_indices(gemm_printer *g) {
-    const hr_contract *c = g->contract;
-    const bool sorted = g->gemm->groups && is_left(g);
-    if (sorted) hr_print(g->p, "const int64_t row = ((const int *)a.scratch)[mn];");
-    if (c->group && !is_left(g)) g->p->name[c->group->id] = "batch";
-    hr_cuda_print_digits(g->p, c->batch, c->batch_count, "batch");
-    hr_cuda_print_digits(g->p, is_left(g) ? c->m : c->n, is_left(g) ? c->m_count : c->n_count,
-                         sorted ? "row" : "mn");
-    hr_cuda_print_digits(g->p, c->k, c->k_count, "k");
-}
-
-/* The bits of one value. An element of the operands' dtype is not taken out of them and put back. */
-static void print_element(void *context) {
-    gemm_printer *g = context;
-    hr_printer *p = g->p;
-    const hr_expr *value = g->side->value;
-    print_side_indices(g);
-    if (g->side->load != HR_GEMM_ELEMENTS || (g->side->view.rank && !g->side->parts))
-        hr_print(p, "return %s[%s];", hr_emit_tensor(p, value->tensor),
-                 hr_emit_offset(p, value->tensor, value->args, value->arg_count));
-    else
-        hr_print(p, "return %s;", hr_emit_stored(p, hr_expr_text(p, value), value->type, g->gemm->dtype));
-    if (g->contract->group) p->name[g->contract->group->id] = NULL;
-}
-
-static void print_place(void *context) {
-    gemm_printer *g = context;
-    hr_printer *p = g->p;
-    const hr_expr *value = g->side->value;
-    print_side_indices(g);
-    hr_print(p, "return &%s[%s];", hr_emit_tensor(p, value->tensor),
-             hr_emit_offset(p, value->tensor, value->args, value->arg_count));
-    if (g->contract->group) p->name[g->contract->group->id] = NULL;
-}
-
-/* The product of a side's factors. */
-static void print_scale(void *context) {
-    gemm_printer *g = context;
-    hr_printer *p = g->p;
-    const hr_gemm_side *side = g->side;
-    print_side_indices(g);
-    const char *text = hr_expr_text(p, side->scale[0]);
-    for (int i = 1; i < side->scale_count; i++)
-        text = hr_format(p, "(%s) * (%s)", text, hr_expr_text(p, side->scale[i]));
-    hr_print(p, "return %s;", text);
-}
-
-static void print_scale_function(gemm_printer *g, const hr_gemm_side *side) {
-    g->side = side;
-    if (side->scale_count)
-        hr_cuda_print_function(
-            g->p,
-            hr_format(g->p,
-                      "static __device__ inline float stage_%d_%s_scale(const arguments &a, "
-                      "int64_t batch, int64_t mn, int64_t k)",
-                      g->number, is_left(g) ? "left" : "right"),
-            print_scale, g);
-}
-
-static void print_scale_member(gemm_printer *g, const hr_gemm_side *side, const char *name) {
-    hr_print(
-        g->p,
-        "    static __device__ inline float %s_scale(const arguments &a, int64_t batch, int64_t mn, int64_t "
-        "k) {",
-        name);
-    if (side->scale_count)
-        hr_print(g->p, "        return stage_%d_%s_scale(a, batch, mn, k);", g->number, name);
-    else
-        hr_print(g->p, "        return 1;");
-    hr_print(g->p, "    }");
-}
-
-/* Which right operand a row chose; -1 = none that there is, which is reported. */
-static void print_group(void *context) {
-    gemm_printer *g = context;
-    hr_printer *p = g->p;
-    const hr_contract *c = g->contract;
-    hr_cuda_print_digits(p, c->m, c->m_count, "m");
-    hr_print(p, "const int64_t n = 0, k = 0;");
-    hr_cuda_print_digits(p, c->n, c->n_count, "n");
-    hr_cuda_print_digits(p, c->k, c->k_count, "k");
-    const char *group = hr_expr_text(p, c->group);
-    if (hr_element_is_checked(p->function, c->grouped))
-        group = hr_format(p, "%s ? %s : -1", hr_expr_print_valid(p, c->grouped), group);
-    hr_print(p, "return (int)(%s);", group);
-}
-
-/* ---- boxes: what the copy engine brings and takes ---- */
-
-/* The coordinates of a box behind the first two. */
-static const char *batch_coordinates(hr_printer *p, const hr_gemm_view *view) {
-    if (view->rank == 2) return "";
-    if (view->rank == 3) return ", batch";
-    return hr_format(p, ", batch %% %" PRId64 ", batch / %" PRId64, view->size[2], view->size[2]);
-}
-
-static void print_box_load(gemm_printer *g, const hr_gemm_side *side) {
-    hr_printer *p = g->p;
-    const char *batch = batch_coordinates(p, &side->view);
-    int rank = side->view.rank, cluster = g->gemm->tile.cluster;
-    hr_print(p, "    template <int SHARERS>");
-    hr_print(p, "    static __device__ inline void load(uint32_t to, const void *map, int inner, int outer, "
-                "int batch,");
-    hr_print(p, "                                       uint32_t barrier) {");
-    if (cluster > 1) {
-        hr_print(p, "        if constexpr (SHARERS > 1)");
-        hr_print(p, "            ptx_tensor_load_%dd_multicast(to, map, inner, outer%s, barrier, %d);", rank,
-                 batch, (1 << cluster) - 1);
-        hr_print(p, "        else");
-    }
-    hr_print(p, "        %sptx_tensor_load_%dd(to, map, inner, outer%s, barrier);", cluster > 1 ? "    " : "",
-             rank, batch);
-    hr_print(p, "    }");
-}
-
-static const char *const operand_arguments = "const arguments &a, int64_t batch, int64_t mn, int64_t k";
-
-/* What gemm_lay() asks for. */
-static void print_laid(gemm_printer *g, const char *name) {
-    hr_printer *p = g->p;
-    hr_print(p, "struct stage_%d_%s_laid {", g->number, name);
-    hr_print(p, "    static constexpr int parts = %d;", g->side->parts);
-    hr_print(p, "    static constexpr bool k_major = %s;", g->side->k_major ? "true" : "false");
-    hr_print(p, "    static __device__ inline float value(%s) {", operand_arguments);
-    hr_print(p, "        return stage_%d_%s_value(a, batch, mn, k);", g->number, name);
-    hr_print(p, "    }");
-    hr_print(p, "    static __device__ inline uint32_t pair(float low, float high) {");
-    hr_print(p, "        return %s_pair(low, high);", g->gemm->dtype == HR_BF16 ? "bf16" : "f16");
-    hr_print(p, "    }");
-    hr_print(p, "};");
-    hr_print(p, "%s", "");
-}
-
-static void print_side(gemm_printer *g, const hr_gemm_side *side) {
-    hr_printer *p = g->p;
-    g->side = side;
-    const char *name = is_left(g) ? "left" : "right", *arguments = operand_arguments;
-    bool chunks = side->load == HR_GEMM_CHUNKS, elements = !g->gemm->by_threads_unaligned;
-    if (elements)
-        hr_cuda_print_function(
-            g->p,
-            hr_format(p, "static __device__ inline uint16_t stage_%d_%s(%s)", g->number, name, arguments),
-            print_element, g);
-    if (side->parts) print_laid(g, name);
-    if (chunks)
-        hr_cuda_print_function(g->p,
-                               hr_format(p, "static __device__ inline const void *stage_%d_%s_place(%s)",
-                                         g->number, name, arguments),
-                               print_place, g);
-    hr_print(p, "struct stage_%d_%s_side {", g->number, name);
-    hr_print(p, "    static constexpr bool k_major = %s, chunks = %s;", side->k_major ? "true" : "false",
-             chunks ? "true" : "false");
-    if (elements) {
-        hr_print(p, "    static __device__ inline uint16_t element(%s) {", arguments);
-        hr_print(p, "        return stage_%d_%s(a, batch, mn, k);", g->number, name);
-        hr_print(p, "    }");
-    }
-    if (chunks) {
-        hr_print(p, "    static __device__ inline const void *place(%s) {", arguments);
-        hr_print(p, "        return stage_%d_%s_place(a, batch, mn, k);", g->number, name);
-        hr_print(p, "    }");
-    }
-    if (g->gemm->mainloop == HR_GEMM_HOPPER) print_box_load(g, side);
-    hr_print(p, "};");
-    hr_print(p, "%s", "");
 }
 
 /* ---- results ---- */
@@ -257,7 +76,7 @@ static void print_box_stores(gemm_printer *g) {
     hr_print(p, "                                            uint32_t from) {");
     for (int r = 0; r < g->gemm->result_count; r++)
         hr_print(p, "        if (result == %d) ptx_tensor_store_%dd(maps.result[%d], n, m%s, from);", r,
-                 g->gemm->results[r].rank, r, batch_coordinates(p, &g->gemm->results[r]));
+                 g->gemm->results[r].rank, r, hr_gemm_batch_coordinates(p, &g->gemm->results[r]));
     hr_print(p, "    }");
 }
 
@@ -294,7 +113,7 @@ static void print_tile_values(gemm_printer *g) {
              g->number);
     hr_print(p, "                                               uint32_t barrier) {");
     hr_print(p, "        ptx_tensor_load_%dd(to, maps.carried, n, m%s, barrier);", gemm->staged_view.rank,
-             batch_coordinates(p, &gemm->staged_view));
+             hr_gemm_batch_coordinates(p, &gemm->staged_view));
     hr_print(p, "    }");
 }
 
@@ -385,8 +204,8 @@ static void print_hopper_members(gemm_printer *g) {
     hr_print(p, "    static constexpr int k_step = %d;", hr_gemm_step(c));
     hr_print(p, "    static constexpr bool scaled = %s;", hr_gemm_is_scaled(c) ? "true" : "false");
     if (hr_gemm_is_scaled(c)) {
-        print_scale_member(g, &c->left, "left");
-        print_scale_member(g, &c->right, "right");
+        hr_gemm_print_scale_member(g, &c->left, "left");
+        hr_gemm_print_scale_member(g, &c->right, "right");
     }
     hr_print(p, "    typedef %s sum_type;", sum_type(c));
     hr_print(p, "    static constexpr int n_run = %d;", c->n_run);
@@ -597,10 +416,8 @@ static void print_functions(gemm_printer *g) {
         print_store, g);
     p->fast = false;
     if (g->gemm->by_threads_unaligned || g->gemm->lay_blocks) hr_cuda_print_plain_product(p, g->number);
-    print_side(g, &g->gemm->left);
-    print_side(g, &g->gemm->right);
-    print_scale_function(g, &g->gemm->left);
-    print_scale_function(g, &g->gemm->right);
+    hr_gemm_print_side(g, &g->gemm->left);
+    hr_gemm_print_side(g, &g->gemm->right);
     p->fast = is_narrow(p->plan, g->stage);
     if (g->gemm->mainloop != HR_GEMM_HOPPER || !g->gemm->result_count) return;
     hr_cuda_print_function(g->p,
@@ -637,12 +454,7 @@ hr_status hr_emit_gemm_cuda(hr_printer *p, int number, const hr_cuda_gemm *gemm,
     const char *maps = "";
     if (hopper) maps = print_maps(&g);
     print_functions(&g);
-    if (gemm->groups)
-        hr_cuda_print_function(
-            p,
-            hr_format(p, "static __device__ inline int stage_%d_group(const arguments &a, int64_t m)",
-                      number),
-            print_group, &g);
+    if (gemm->groups) hr_gemm_print_group(&g);
     if (hopper) print_shape(&g, gemm);
     if (!gemm->by_threads_unaligned) print_shape(&g, sibling);
     if (gemm->lay_blocks) {

@@ -1,0 +1,189 @@
+/* The operands of a product on the tensor cores as functions of a kernel. In: a stage and how its operands
+ * come. Out: text. See gemm_side.h. */
+#include "emit/cuda/gemm_side.h"
+
+#include "emit/cuda/stage_cuda.h"
+
+#include <inttypes.h>
+
+static bool is_left(const gemm_printer *g) {
+    return g->side == &g->gemm->left;
+}
+
+/* ---- operands ---- */
+
+static void print_side_indices(gemm_printer *g) {
+    const hr_contract *c = g->contract;
+    const bool sorted = g->gemm->groups && is_left(g);
+    if (sorted) hr_print(g->p, "const int64_t row = ((const int *)a.scratch)[mn];");
+    if (c->group && !is_left(g)) g->p->name[c->group->id] = "batch";
+    hr_cuda_print_digits(g->p, c->batch, c->batch_count, "batch");
+    hr_cuda_print_digits(g->p, is_left(g) ? c->m : c->n, is_left(g) ? c->m_count : c->n_count,
+                         sorted ? "row" : "mn");
+    hr_cuda_print_digits(g->p, c->k, c->k_count, "k");
+}
+
+/* The bits of one value. An element of the operands' dtype is not taken out of them and put back. */
+static void print_element(void *context) {
+    gemm_printer *g = context;
+    hr_printer *p = g->p;
+    const hr_expr *value = g->side->value;
+    print_side_indices(g);
+    if (g->side->load != HR_GEMM_ELEMENTS || (g->side->view.rank && !g->side->parts))
+        hr_print(p, "return %s[%s];", hr_emit_tensor(p, value->tensor),
+                 hr_emit_offset(p, value->tensor, value->args, value->arg_count));
+    else
+        hr_print(p, "return %s;", hr_emit_stored(p, hr_expr_text(p, value), value->type, g->gemm->dtype));
+    if (g->contract->group) p->name[g->contract->group->id] = NULL;
+}
+
+static void print_place(void *context) {
+    gemm_printer *g = context;
+    hr_printer *p = g->p;
+    const hr_expr *value = g->side->value;
+    print_side_indices(g);
+    hr_print(p, "return &%s[%s];", hr_emit_tensor(p, value->tensor),
+             hr_emit_offset(p, value->tensor, value->args, value->arg_count));
+    if (g->contract->group) p->name[g->contract->group->id] = NULL;
+}
+
+/* The product of a side's factors. */
+static void print_scale(void *context) {
+    gemm_printer *g = context;
+    hr_printer *p = g->p;
+    const hr_gemm_side *side = g->side;
+    print_side_indices(g);
+    const char *text = hr_expr_text(p, side->scale[0]);
+    for (int i = 1; i < side->scale_count; i++)
+        text = hr_format(p, "(%s) * (%s)", text, hr_expr_text(p, side->scale[i]));
+    hr_print(p, "return %s;", text);
+}
+
+static void print_scale_function(gemm_printer *g, const hr_gemm_side *side) {
+    g->side = side;
+    if (side->scale_count)
+        hr_cuda_print_function(
+            g->p,
+            hr_format(g->p,
+                      "static __device__ inline float stage_%d_%s_scale(const arguments &a, "
+                      "int64_t batch, int64_t mn, int64_t k)",
+                      g->number, is_left(g) ? "left" : "right"),
+            print_scale, g);
+}
+
+void hr_gemm_print_scale_member(gemm_printer *g, const hr_gemm_side *side, const char *name) {
+    hr_print(
+        g->p,
+        "    static __device__ inline float %s_scale(const arguments &a, int64_t batch, int64_t mn, int64_t "
+        "k) {",
+        name);
+    if (side->scale_count)
+        hr_print(g->p, "        return stage_%d_%s_scale(a, batch, mn, k);", g->number, name);
+    else
+        hr_print(g->p, "        return 1;");
+    hr_print(g->p, "    }");
+}
+
+/* Which right operand a row chose; -1 = none that there is, which is reported. */
+static void print_choice(void *context) {
+    gemm_printer *g = context;
+    hr_printer *p = g->p;
+    const hr_contract *c = g->contract;
+    hr_cuda_print_digits(p, c->m, c->m_count, "m");
+    hr_print(p, "const int64_t n = 0, k = 0;");
+    hr_cuda_print_digits(p, c->n, c->n_count, "n");
+    hr_cuda_print_digits(p, c->k, c->k_count, "k");
+    const char *group = hr_expr_text(p, c->group);
+    if (hr_element_is_checked(p->function, c->grouped))
+        group = hr_format(p, "%s ? %s : -1", hr_expr_print_valid(p, c->grouped), group);
+    hr_print(p, "return (int)(%s);", group);
+}
+
+/* ---- boxes: what the copy engine brings and takes ---- */
+
+/* The coordinates of a box behind the first two. */
+const char *hr_gemm_batch_coordinates(hr_printer *p, const hr_gemm_view *view) {
+    if (view->rank == 2) return "";
+    if (view->rank == 3) return ", batch";
+    return hr_format(p, ", batch %% %" PRId64 ", batch / %" PRId64, view->size[2], view->size[2]);
+}
+
+static void print_box_load(gemm_printer *g, const hr_gemm_side *side) {
+    hr_printer *p = g->p;
+    const char *batch = hr_gemm_batch_coordinates(p, &side->view);
+    int rank = side->view.rank, cluster = g->gemm->tile.cluster;
+    hr_print(p, "    template <int SHARERS>");
+    hr_print(p, "    static __device__ inline void load(uint32_t to, const void *map, int inner, int outer, "
+                "int batch,");
+    hr_print(p, "                                       uint32_t barrier) {");
+    if (cluster > 1) {
+        hr_print(p, "        if constexpr (SHARERS > 1)");
+        hr_print(p, "            ptx_tensor_load_%dd_multicast(to, map, inner, outer%s, barrier, %d);", rank,
+                 batch, (1 << cluster) - 1);
+        hr_print(p, "        else");
+    }
+    hr_print(p, "        %sptx_tensor_load_%dd(to, map, inner, outer%s, barrier);", cluster > 1 ? "    " : "",
+             rank, batch);
+    hr_print(p, "    }");
+}
+
+static const char *const operand_arguments = "const arguments &a, int64_t batch, int64_t mn, int64_t k";
+
+/* What gemm_lay() asks for. */
+static void print_laid(gemm_printer *g, const char *name) {
+    hr_printer *p = g->p;
+    hr_print(p, "struct stage_%d_%s_laid {", g->number, name);
+    hr_print(p, "    static constexpr int parts = %d;", g->side->parts);
+    hr_print(p, "    static constexpr bool k_major = %s;", g->side->k_major ? "true" : "false");
+    hr_print(p, "    static __device__ inline float value(%s) {", operand_arguments);
+    hr_print(p, "        return stage_%d_%s_value(a, batch, mn, k);", g->number, name);
+    hr_print(p, "    }");
+    hr_print(p, "    static __device__ inline uint32_t pair(float low, float high) {");
+    hr_print(p, "        return %s_pair(low, high);", g->gemm->dtype == HR_BF16 ? "bf16" : "f16");
+    hr_print(p, "    }");
+    hr_print(p, "};");
+    hr_print(p, "%s", "");
+}
+
+void hr_gemm_print_side(gemm_printer *g, const hr_gemm_side *side) {
+    hr_printer *p = g->p;
+    g->side = side;
+    const char *name = is_left(g) ? "left" : "right", *arguments = operand_arguments;
+    bool chunks = side->load == HR_GEMM_CHUNKS, elements = !g->gemm->by_threads_unaligned;
+    if (elements)
+        hr_cuda_print_function(
+            g->p,
+            hr_format(p, "static __device__ inline uint16_t stage_%d_%s(%s)", g->number, name, arguments),
+            print_element, g);
+    if (side->parts) print_laid(g, name);
+    if (chunks)
+        hr_cuda_print_function(g->p,
+                               hr_format(p, "static __device__ inline const void *stage_%d_%s_place(%s)",
+                                         g->number, name, arguments),
+                               print_place, g);
+    hr_print(p, "struct stage_%d_%s_side {", g->number, name);
+    hr_print(p, "    static constexpr bool k_major = %s, chunks = %s;", side->k_major ? "true" : "false",
+             chunks ? "true" : "false");
+    if (elements) {
+        hr_print(p, "    static __device__ inline uint16_t element(%s) {", arguments);
+        hr_print(p, "        return stage_%d_%s(a, batch, mn, k);", g->number, name);
+        hr_print(p, "    }");
+    }
+    if (chunks) {
+        hr_print(p, "    static __device__ inline const void *place(%s) {", arguments);
+        hr_print(p, "        return stage_%d_%s_place(a, batch, mn, k);", g->number, name);
+        hr_print(p, "    }");
+    }
+    if (g->gemm->mainloop == HR_GEMM_HOPPER) print_box_load(g, side);
+    hr_print(p, "};");
+    hr_print(p, "%s", "");
+    print_scale_function(g, side);
+}
+
+void hr_gemm_print_group(gemm_printer *g) {
+    hr_cuda_print_function(
+        g->p,
+        hr_format(g->p, "static __device__ inline int stage_%d_group(const arguments &a, int64_t m)",
+                  g->number),
+        print_choice, g);
+}
