@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 /* DEPTH, STEPS: of an expression that is evaluated. CHUNK: bytes that are copied at once. */
-enum { DEPTH_MOST = 32, CHUNK = 16, UNITS = 4, BYTES = 256, ROW_NUMBERS_MOST = 1 << 20 };
+enum { DEPTH_MOST = 32, CHUNK = 16, UNITS = 4, BYTES = 256, ROW_NUMBERS_MOST = 1 << 16 };
 /* What bf16 holds of whole numbers. */
 static const double number_most = 256;
 
@@ -439,6 +439,11 @@ static int64_t size_of(const hr_function *function, const int64_t *extents, cons
     return all;
 }
 
+static hr_visit is_byte(const hr_expr *e, const void *context) {
+    const hr_function *function = context;
+    return hr_visit_until(e->op == HR_OP_ELEMENT && hr_dtype_size(function->tensors[e->tensor].dtype) == 1);
+}
+
 /* With the left operand as the matrix, or the right one. */
 static bool product_is(const hr_function *function, const int64_t *extents, const hr_contract *contract,
                        bool left, hr_packed_product *out) {
@@ -446,13 +451,14 @@ static bool product_is(const hr_function *function, const int64_t *extents, cons
     const int64_t m = size_of(function, extents, contract->m, contract->m_count),
                   n = size_of(function, extents, contract->n, contract->n_count);
     const int64_t rows = left ? m : n, vectors = left ? n : m;
+    const hr_expr *matrix = left ? contract->left : contract->right;
     *out = (hr_packed_product){.is_left = left};
     if (vectors < 1 || rows < HR_PACKED_ROWS_LEAST) return false;
+    if (vectors > HR_PACKED_VECTORS_FEW && !hr_expr_find(matrix, is_byte, function)) return false;
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         out->dtype = dtypes[i];
         if (hr_value_fits(function, left ? contract->right : contract->left, dtypes[i]) &&
-            hr_packed_find(function, extents, contract, left ? contract->left : contract->right, dtypes[i],
-                           &out->matrix))
+            hr_packed_find(function, extents, contract, matrix, dtypes[i], &out->matrix))
             return vectors <= HR_PACKED_VECTORS_FEW || out->matrix.word_numbers > 2;
     }
     return false;
