@@ -41,7 +41,7 @@ struct hr_sum {
     int64_t addends;     /* of a chain, before a total takes it; 0 = all */
     int64_t count, step; /* so far, and in each chain so far */
     int64_t longest;     /* chain */
-    bool overflows, lost;
+    bool overflows, lost, leaves_out;
     double partial[CHAINS_MAX];
     double powers[CHAINS_MAX]; /* the sum of squares of what a chain added so far */
     double ended,
@@ -76,6 +76,7 @@ hr_status hr_sum_begin(hr_sum **out, hr_dtype type, hr_sum_order order, int64_t 
     sum->growth = order.growth > 0 ? order.growth : 1;
     sum->rounding = order.rounding;
     sum->cut = order.cut;
+    sum->leaves_out = order.leaves_out;
     sum->chains = order.chains < 1 ? 1 : order.chains > CHAINS_MAX ? CHAINS_MAX : order.chains;
     sum->addends = order.addends;
     sum->grain = GRAIN_NONE;
@@ -149,6 +150,8 @@ static inline double half_unit(hr_sum *sum, int chain, double value) {
 void hr_sum_add(hr_sum *sum, double value, double bound, double noise) {
     const int chain = next_chain(sum);
     if (!(bound <= HUGE_VAL) || isinf(bound)) sum->lost = true;
+    /* Of a factor that is not sure to be 0 the error is infinite. */
+    if (sum->leaves_out && bound == 0 && isnan(value)) sum->lost = true;
     if (!isfinite(value)) return;
     const double half = half_unit(sum, chain, value), size = fabs(value);
     if (!(fabs(sum->partial[chain]) <= (sum->type == HR_F64 ? DBL_MAX : (double)FLT_MAX))) {

@@ -43,6 +43,7 @@ typedef struct hr_sum_order {
                         rounded to 16 bits; 0 elsewhere */
     double cut;      /* lost of the sum with each addend, always toward zero, in halves of its last place: by
                         tensor      cores; 0 elsewhere */
+    bool leaves_out; /* addends that are 0 times what is not finite are left out, or are NaN */
 } hr_sum_order;
 
 void hr_reference_orders(hr_reference *reference, const hr_sum_order *orders, int count);

@@ -110,6 +110,7 @@ static void order_add(hr_sum_order *orders, int *count, hr_sum_order one) {
         if (one.growth > known->growth) known->growth = one.growth;
         if (one.rounding > known->rounding) known->rounding = one.rounding;
         if (one.cut > known->cut) known->cut = one.cut;
+        known->leaves_out = known->leaves_out || one.leaves_out;
         return;
     }
     orders[(*count)++] = one;
@@ -153,7 +154,10 @@ static void product_add(const hr_plan *plan, const hr_stage *stage, const int64_
     if (stage->schedule->kind == HR_SCHEDULE_CUDA_ATTENTION) {
         const hr_cuda_attention *attention = stage->schedule->attention;
         one.cut = tensor_cut;
-        if (stage == &plan->stages[attention->last]) one.rounding = hr_dtype_rounding(attention->dtype);
+        if (stage == &plan->stages[attention->last]) {
+            one.rounding = hr_dtype_rounding(attention->dtype);
+            one.leaves_out = attention->softmax.mask != NULL;
+        }
     }
     for (int s = 0; s < plan->normal->statement_count; s++)
         if (plan->normal->statements[s].tensor == stage->contract->product)

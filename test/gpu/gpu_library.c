@@ -96,8 +96,7 @@ static hr_status array_move(hr_device *device, hr_kernel *kernel, const char *na
     }
     char *data = (char *)*kept + (one->unaligned ? element : 0);
     status = hr_device_download(device, host, array.data, bytes);
-    const bool left_out = kernel_leaves_keys_out(hr_kernel_name(kernel)) && strcmp(name, "q") != 0;
-    if (one->nonfinite && !left_out && is_float(array.dtype)) bits_spoil(array.dtype, host, count);
+    if (one->nonfinite && is_float(array.dtype)) bits_spoil(array.dtype, host, count);
     if (status == HR_OK) status = hr_device_upload(device, data, host, bytes);
     hr_array moved = {
         .size = sizeof moved, .data = data, .dtype = array.dtype, .rank = array.rank, .shape = shape};
@@ -247,8 +246,7 @@ static void library_run(hr_device *device, int part, int parts, totals *totals) 
             if ((only && !strstr(function->title, only)) || number++ % parts != part) continue;
             totals->kernels++;
             for (size_t c = 0; c < sizeof cases / sizeof *cases; c++)
-                if ((!small || cases[c].small) &&
-                    !(cases[c].nonfinite && kernel_leaves_keys_out(function->title)))
+                if (!small || cases[c].small)
                     case_run(device, library.files[f].path, function, &cases[c], totals);
         }
     kernel_library_close(&library);

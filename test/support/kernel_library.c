@@ -102,10 +102,6 @@ int64_t kernel_groups(int64_t heads) {
     return heads % 3 == 0 && heads ? 3 : heads % 2 == 0 && heads ? 2 : 1;
 }
 
-bool kernel_leaves_keys_out(const char *title) {
-    return strncmp(title, "attention", 9) == 0 && !strstr(title, "backward");
-}
-
 hr_status kernel_bind_sizes(hr_kernel *kernel, const int64_t sizes[4]) {
     int64_t heads = 0;
     hr_status status = HR_OK;

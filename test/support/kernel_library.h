@@ -23,10 +23,6 @@ hr_status kernel_texts_each(kernel_text_fn take, void *context);
 const hr_function *kernel_library_function(const kernel_library *library, const char *title);
 /* How many heads of keys `heads` of queries may share in whole groups: a divisor of them. */
 int64_t kernel_groups(int64_t heads);
-/* What is not finite in keys and values behind its mask changes nothing in its results, though 0 times it is
- * NaN in its text: of its inputs only queries may be so, against the text. The rest is in test_cuda_attention
- * and test_cuda_decode. */
-bool kernel_leaves_keys_out(const char *title);
 /* The kernel's extents in turn, the fourth for all further ones, and heads in whole groups; scalars that have
  * no default are 0.5. */
 hr_status kernel_bind_sizes(hr_kernel *kernel, const int64_t sizes[4]);
