@@ -30,13 +30,14 @@ CASES = [
     ("dense", 1, 16, 16, 16384, 128), ("causal", 1, 16, 16, 16384, 128), ("causal", 4, 32, 32, 4096, 64),
     ("causal", 64, 12, 12, 1024, 64), ("grouped", 4, 32, 8, 4096, 128), ("dense", 2, 8, 8, 4096, 256),
     ("causal", 2, 8, 8, 4096, 256), ("window", 1, 16, 16, 16384, 128), ("alibi", 4, 16, 16, 4096, 128),
-    ("softcap", 4, 16, 16, 4096, 128), ("documents", 4, 16, 16, 4096, 128), ("documents", 1, 16, 16, 16384, 128), ("prefix", 4, 16, 16, 4096, 128),
-    ("backward", 4, 16, 16, 4096, 128),
-    ("backward", 2, 16, 16, 8192, 128), ("backward", 1, 16, 16, 16384, 128), ("backward", 4, 32, 32, 4096, 64),
+    ("softcap", 4, 16, 16, 4096, 128), ("documents", 4, 16, 16, 4096, 128), ("documents", 1, 16, 16, 16384, 128),
+    ("prefix", 4, 16, 16, 4096, 128), ("f8", 4, 16, 16, 4096, 128), ("f8", 1, 16, 16, 16384, 128),
+    ("backward", 4, 16, 16, 4096, 128), ("backward", 2, 16, 16, 8192, 128), ("backward", 1, 16, 16, 16384, 128), ("backward", 4, 32, 32, 4096, 64),
     ("backward", 64, 12, 12, 1024, 64),
 ]
-PLAIN = ("dense", "causal", "grouped", "backward")
+PLAIN = ("dense", "causal", "grouped", "f8", "backward")
 WINDOW, DOCUMENT, PREFIX = 1024, 512, 1024
+F8_SCALE = 64
 
 
 def pairs(name, n):
@@ -62,6 +63,11 @@ class Arrays:
         name, b, h, g, n, d = case
         make = lambda heads: torch.randn(b, heads, n, d, device="cuda").bfloat16()
         self.q, self.k, self.v = make(h), make(g), make(g)
+        if name == "f8":  # the peers take the same numbers as bf16
+            self.f8 = [(x * F8_SCALE).to(torch.float8_e4m3fn) for x in (self.q, self.k, self.v)]
+            self.q, self.k, self.v = (x.bfloat16() / F8_SCALE for x in self.f8)
+            self.scale = torch.full((h,), d**-0.5 / F8_SCALE**2, device="cuda")
+            self.value_scale = torch.full((h,), 1 / F8_SCALE, device="cuda")
         self.slope = torch.exp2(-8.0 * torch.arange(1, h + 1, device="cuda") / h)
         self.prefix = torch.full((b,), PREFIX, device="cuda", dtype=torch.int32)
         self.document = (torch.arange(n, device="cuda", dtype=torch.int32) // DOCUMENT).contiguous()
@@ -111,6 +117,9 @@ class Ours:
         arrays = {"q": (a.q, "bf16"), "k": (a.k, "bf16"), "v": (a.v, "bf16")}
         if name == "alibi":
             arrays["slope"] = (a.slope, "f32")
+        if name == "f8":
+            arrays = {at: (x, "f8e4m3") for at, x in zip("qkv", a.f8)}
+            arrays |= {"scale": (a.scale, "f32"), "value_scale": (a.value_scale, "f32")}
         if name == "prefix":
             arrays["prefix"] = (a.prefix, "i32")
         if name == "documents":
@@ -255,8 +264,9 @@ def line(row):
 
 def means(rows):
     """Geometric means of the ratios to cuDNN or FlexAttention, by kind of case."""
-    kinds = {"plain scores, forward": ("dense", "causal", "grouped"), "other scores": ("window", "alibi", "softcap", "documents", "prefix"),
-             "gradients": ("backward",)}
+    kinds = {"plain scores, forward": ("dense", "causal", "grouped"),
+             "other scores": ("window", "alibi", "softcap", "documents", "prefix"),
+             "f8 beside bf16": ("f8",), "gradients": ("backward",)}
     for kind, names in kinds.items():
         ratios = [row.get("cuDNN ratio", row.get("FlexAttention ratio")) for row in rows if row["case"][0] in names]
         ratios = [r for r in ratios if r]

@@ -231,6 +231,8 @@ static const char *scalar_operation(hr_printer *p, const hr_expr *node) {
         const char *c = hr_expr_text(p, node->args[0]), *a = hr_expr_text(p, node->args[1]);
         return hr_format(p, "(%s ? %s : %s)", c, a, hr_expr_text(p, node->args[2]));
     }
+    if (p->eager && (node->op == HR_OP_AND || node->op == HR_OP_OR))
+        symbol = node->op == HR_OP_AND ? "&" : "|";
     if (symbol) {
         const char *a = hr_expr_text(p, node->args[0]);
         return hr_format(p, "(%s %s %s)", a, symbol, hr_expr_text(p, node->args[1]));

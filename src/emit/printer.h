@@ -62,7 +62,8 @@ typedef struct hr_printer {
     struct hr_segmented *segmented; /* whole runs of lanes come before the others; NULL = there are none */
     int number;                     /* of the last name given */
     const char *kernel;             /* what a kernel's declaration begins with (CUDA) */
-    bool checks;                    /* something was checked: the loop cannot be `omp simd` */
+    bool eager;       /* both sides of `and` and `or` are evaluated: no branch between them (CUDA) */
+    bool checks;      /* something was checked: the loop cannot be `omp simd` */
     bool fast;        /* functions of f32 that err by more than 2 units have a name of their own (CUDA) */
     const char *live; /* the flag of a thread that has a row, NULL = all have: the others must not read what
                          somebody overwrites */

@@ -281,13 +281,15 @@ static bool is_thin(const hr_function *function, const hr_facts *facts, const in
            runs_along(function, c->right, k);
 }
 
-static bool is_half(const hr_function *function, const hr_expr *operand) {
+static bool is_narrow(const hr_function *function, const hr_expr *operand) {
     operand = hr_expr_within(operand);
-    return operand->op == HR_OP_ELEMENT && hr_dtype_size(function->tensors[operand->tensor].dtype) == 2;
+    if (operand->op != HR_OP_ELEMENT) return false;
+    const hr_dtype dtype = function->tensors[operand->tensor].dtype;
+    return hr_dtype_is_float(dtype) && hr_dtype_size(dtype) <= 2;
 }
 
-/* Of queries with all keys, elements of 16 bits, which another product sums over (plan/region.c), where few
- * queries are a kernel. */
+/* Of queries with all keys, elements of 16 bits or 8, which another product sums over (plan/region.c), where
+ * few queries are a kernel. */
 static bool scores(const hr_function *function, const hr_facts *facts, const hr_contract *c,
                    hr_contract *const *contracts) {
     bool sums = false;
@@ -295,9 +297,9 @@ static bool scores(const hr_function *function, const hr_facts *facts, const hr_
     for (int s = 0; s < function->statement_count && !sums; s++) {
         const hr_contract *values = contracts[s];
         sums = values && values->k_count == 1 && values->k[0] == c->n[0] &&
-               values->batch_count == c->batch_count && is_half(function, values->right);
+               values->batch_count == c->batch_count && is_narrow(function, values->right);
     }
-    return sums && c->n_count == 1 && is_half(function, c->left) && is_half(function, c->right);
+    return sums && c->n_count == 1 && is_narrow(function, c->left) && is_narrow(function, c->right);
 }
 
 /* A row is as quick for one vector and numbers of 16 bits. */

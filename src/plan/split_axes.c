@@ -81,16 +81,17 @@ static bool is_lone(const splitting *s, const hr_statement *statement) {
            !hr_contract_match(s->graph, statement, HR_FACT_BYTE_PRODUCTS, &found);
 }
 
-static bool is_half(const splitting *s, const hr_expr *factor) {
-    return factor->op == HR_OP_ELEMENT &&
-           hr_dtype_size(s->graph->function->tensors[factor->tensor].dtype) == 2;
+static bool is_narrow(const splitting *s, const hr_expr *factor) {
+    if (factor->op != HR_OP_ELEMENT) return false;
+    const hr_dtype dtype = s->graph->function->tensors[factor->tensor].dtype;
+    return hr_dtype_is_float(dtype) && hr_dtype_size(dtype) <= 2;
 }
 
-/* Elements of 16 bits, of which one alone walks the last index: queries and keys. */
+/* Elements of 16 bits or 8, of which one alone walks the last index: queries and keys. */
 static bool has_keys(const splitting *s, const hr_statement *statement) {
     const hr_expr *product = statement->value->args[0];
     const int last = statement->domain_count ? statement->domain[statement->domain_count - 1] : -1;
-    return last >= 0 && is_half(s, product->args[0]) && is_half(s, product->args[1]) &&
+    return last >= 0 && is_narrow(s, product->args[0]) && is_narrow(s, product->args[1]) &&
            product->args[0]->tensor != product->args[1]->tensor &&
            hr_expr_has_index(product->args[0], last) != hr_expr_has_index(product->args[1], last);
 }

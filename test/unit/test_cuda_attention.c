@@ -67,6 +67,15 @@ static const char bounded[] =
     "    o[b, i, e] = sum[j from n[b] % 9 to n[b] % (J + 9)](\n"
     "        softmax[j from n[b] % 9 to n[b] % (J + 9)](s[b, i, j]) * v[b, j, e]) }";
 
+/* Numbers of 8 bits with a scale a head, and beside a query of 16 bits. */
+static const char eighths[] =
+    "kernel k(q: f8e4m3[B, H, I, D], k: f8e4m3[B, H, J, D], v: f8e4m3[B, H, J, E], qk: f32[H], w: f32[H])\n"
+    "    -> (o: bf16[B, H, I, E]) {\n"
+    "    s[b, h, i, j] = where(j <= i, sum[d](q[b, h, i, d] * k[b, h, j, d]) * qk[h], -inf)\n"
+    "    o[b, h, i, e] = sum[j](softmax[j](s[b, h, i, j]) * v[b, h, j, e]) * w[h] }";
+static const char cached[] =
+    "kernel k(q: bf16[B, I, D], k: f8e4m3[B, J, D], v: f8e5m2[B, J, E]) -> (o: bf16[B, I, E]) {\n"
+    "    s[b, i, j] = " DOT " * rsqrt(D)\n" TAIL;
 /* Documents of 150 keys, whatever the numbers are; the first keys of a batch are seen by all, as many as data
  * say; keys that are not there; and what compares other than whole numbers. */
 #define DOCUMENT(index) "(doc[" index "] % 2 + 2 * ((" index ") // 150)) // 2"
@@ -117,8 +126,10 @@ static const struct attention_case {
     {bounded, 7, 70, 300, 64, 64, 0, false, false},    {bounded, 5, 40, 90, 128, 40, 0, true, false},
     {documents, 2, 700, 700, 64, 64, 0, false, false}, {documents, 1, 300, 900, 128, 64, 1, true, false},
     {prefix, 3, 400, 400, 64, 64, 0, false, false},    {padded, 2, 300, 700, 64, 64, 0, false, false},
-    {later, 1, 200, 300, 64, 64, 0, false, false},     {weighed, 1, 70, 70, 64, 64, 0, false, true},
-    {linear, 1, 70, 70, 64, 64, 0, false, true},
+    {later, 1, 200, 300, 64, 64, 0, false, false},     {eighths, 1, 200, 200, 64, 64, 0, false, false},
+    {eighths, 1, 130, 140, 128, 72, 3, true, false},   {cached, 2, 150, 300, 64, 64, 0, false, false},
+    {cached, 2, 20, 300, 80, 40, 0, false, false},     {cached, 2, 20, 100, 80, 40, 1, false, false},
+    {weighed, 1, 70, 70, 64, 64, 0, false, true},      {linear, 1, 70, 70, 64, 64, 0, false, true},
 };
 
 static void extents_set(const hr_function *function, const struct attention_case *one, int64_t *extents) {
@@ -233,7 +244,8 @@ static void test_past_the_mask(void **state) {
                                                   {.b = 1, .i = 150, .j = 150, .d = 128, .e = 40}};
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         if (compare(causal, unmasked_values, &sizes[s], "v") != HR_OK ||
-            compare(causal, unmasked_values, &sizes[s], "k") != HR_OK)
+            compare(causal, unmasked_values, &sizes[s], "k") != HR_OK ||
+            compare(causal, causal, &sizes[s], "v") != HR_OK)
             fail_msg("%s", hr_last_error());
 }
 

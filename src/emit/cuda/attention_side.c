@@ -23,10 +23,21 @@ static const char *print_offset(const side_printer *t, const char **there) {
     return hr_emit_offset(p, s->value->tensor, s->value->args, p->function->tensors[s->value->tensor].rank);
 }
 
+static hr_dtype stored_dtype(const side_printer *t) {
+    return t->p->function->tensors[t->side->value->tensor].dtype;
+}
+
+static bool widens(const side_printer *t) {
+    return hr_dtype_size(stored_dtype(t)) < 2;
+}
+
 static void print_element(void *context) {
     const side_printer *t = context;
     const char *there, *offset = print_offset(t, &there);
     const char *element = hr_format(t->p, "%s[%s]", hr_emit_tensor(t->p, t->side->value->tensor), offset);
+    if (widens(t))
+        element = hr_format(t->p, "%s_from_f32(f32_from_%s(%s))", hr_dtype_name(t->side->dtype),
+                            hr_dtype_name(stored_dtype(t)), element);
     hr_print(t->p, "return %s;", there ? hr_format(t->p, "%s ? %s : 0", there, element) : element);
 }
 
@@ -45,6 +56,27 @@ static const char *batch_coordinates(hr_printer *p, const hr_gemm_view *view, in
     if (view->rank == 3) return hr_format(p, ", batch / %" PRId64, group);
     return hr_format(p, ", batch %% %" PRId64 " / %" PRId64 ", batch / %" PRId64, view->size[2] * group,
                      group, view->size[2] * group);
+}
+
+/* Eight elements of a row, from `column` on, as they lie; and as they are multiplied. */
+static void print_piece(const side_printer *t) {
+    hr_printer *p = t->p;
+    const bool wide = widens(t);
+    hr_print(p, "    typedef %s piece;", wide ? "uint2" : "uint4");
+    hr_print(p, "    static __device__ inline piece bring(const void *row, int column) {");
+    hr_print(p, "        return *(const piece *)((const char *)row + column * %d);", wide ? 1 : 2);
+    hr_print(p, "    }");
+    hr_print(p, "    static __device__ inline uint4 widened(piece x) {");
+    if (wide) {
+        const char *pair =
+            hr_format(p, "%s_pair_from_%s", hr_dtype_name(t->side->dtype), hr_dtype_name(stored_dtype(t)));
+        hr_print(p, "        return make_uint4(%s(x.x & 0xffff), %s(x.x >> 16), %s(x.y & 0xffff),", pair,
+                 pair, pair);
+        hr_print(p, "                          %s(x.y >> 16));", pair);
+    } else {
+        hr_print(p, "        return x;");
+    }
+    hr_print(p, "    }");
 }
 
 static void print_load(const side_printer *t) {
@@ -78,9 +110,11 @@ void hr_cuda_print_attention_side(hr_printer *p, int number, const char *name,
         hr_print(p, "    static __device__ inline const void *place(%s) {", row);
         hr_print(p, "        return stage_%d_%s_place(a, batch, row);", number, name);
         hr_print(p, "    }");
+        print_piece(&t);
     }
-    hr_print(p, "    static constexpr bool chunks = %s, looks_up = %s;",
-             side->load == HR_GEMM_CHUNKS ? "true" : "false",
+    hr_print(p, "    static constexpr bool boxes = %s, chunks = %s, widens = %s, looks_up = %s;",
+             side->view ? "true" : "false", side->load == HR_GEMM_CHUNKS ? "true" : "false",
+             widens(&t) ? "true" : "false",
              hr_element_is_checked(p->function, side->value) ? "true" : "false");
     hr_print(p, "};");
     hr_print(p, "%s", "");

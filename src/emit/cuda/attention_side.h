@@ -13,18 +13,20 @@
 /* A box is so many elements, 128 bytes, wide. */
 enum { HR_ATTENTION_SPAN = 64 };
 
-/* `value` is an element of 16 bits; a row is a place of `rows`, in it `columns` run. `group` neighbours along
- * the last index of batches share an element. */
+/* `value` is an element of `dtype`, which has 16 bits, or of 8 bits that widen to it; a row is a place of
+ * `rows`, in it `columns` run. `group` neighbours along the last index of batches share an element. */
 typedef struct hr_attention_side {
     const hr_expr *value;
+    hr_dtype dtype;
     hr_gemm_indices batch, rows, columns;
     const hr_gemm_view *view; /* NULL = no boxes are brought */
     int64_t group;
     hr_gemm_load load;
 } hr_attention_side;
 
-/* struct stage_N_NAME_side with load() and element(); where there is no view with place() instead of load(),
- * and `chunks` as a member. */
+/* struct stage_N_NAME_side with element(); with a view load(), with chunks place(), bring() and widened().
+ * Members say which there are (boxes, chunks), whether widened() is more than a copy (widens), and whether
+ * data say where rows are (looks_up). */
 void hr_cuda_print_attention_side(hr_printer *printer, int number, const char *name,
                                   const hr_attention_side *side);
 /* A warpgroup's products: of `scores` columns, whose operands both lie along k in shared memory; then of each

@@ -26,15 +26,21 @@ static bool is_split(const attention_printer *t) {
     return t->attention->mainloop == HR_ATTENTION_SPLIT;
 }
 
+/* The copy engine brings what is read. */
+static bool has_boxes(const attention_printer *t) {
+    return !is_split(t) && !t->attention->widens;
+}
+
 /* Values' batches and keys bear the numbers that the first product's have. */
 static void print_sides(attention_printer *t) {
     const hr_cuda_attention *a = t->attention;
     const hr_contract *c = t->scores, *v = t->values;
     const hr_gemm_indices batch = {c->batch_count, c->batch}, deep = {c->k_count, c->k};
     const hr_attention_side sides[] = {
-        {c->left, batch, {c->m_count, c->m}, deep, &a->query, 1, a->query_load},
-        {c->right, batch, {c->n_count, c->n}, deep, &a->key, a->key_group, a->key_load},
+        {c->left, a->dtype, batch, {c->m_count, c->m}, deep, &a->query, 1, a->query_load},
+        {c->right, a->dtype, batch, {c->n_count, c->n}, deep, &a->key, a->key_group, a->key_load},
         {a->softmax.value,
+         a->dtype,
          batch,
          {v->k_count, v->k},
          {v->n_count, v->n},
@@ -44,7 +50,7 @@ static void print_sides(attention_printer *t) {
     static const char *const names[] = {"query", "key", "value"};
     for (int i = 0; i < 3; i++) {
         hr_attention_side side = sides[i];
-        if (is_split(t)) side.view = NULL;
+        if (!has_boxes(t)) side.view = NULL;
         hr_cuda_print_attention_side(t->p, t->number, names[i], &side);
     }
 }
@@ -80,7 +86,9 @@ static void print_sees(void *context) {
     attention_printer *t = context;
     const hr_expr *mask = t->attention->softmax.mask;
     if (mask) print_indices(t);
+    t->p->eager = true; /* a branch for each pair of query and key is slower than what it leaves out */
     hr_print(t->p, "return %s;", mask ? hr_expr_text(t->p, mask) : "true");
+    t->p->eager = false;
 }
 
 static void print_bound(void *context) {
@@ -358,7 +366,7 @@ static void print_call(attention_printer *t, bool boxes) {
         return;
     }
     hr_print(p, "const stage_%d_maps maps = %s;", t->number,
-             boxes ? "{&query_map, &key_map, &value_map}" : "{}");
+             boxes && has_boxes(t) ? "{&query_map, &key_map, &value_map}" : "{}");
     hr_print(p, "attention_hopper<stage_%d_attention, %s>(a, size, maps);", t->number,
              boxes ? "true" : "false");
 }
@@ -433,7 +441,7 @@ hr_status hr_emit_attention_cuda(hr_printer *p, const hr_cuda_attention *attenti
     print_shape(&t);
     const char *map = "const __grid_constant__ tensor_map",
                *maps = hr_format(p, "%s query_map, %s key_map, %s value_map, ", map, map, map);
-    print_kernel(&t, "", attention->threads, is_split(&t) ? "" : maps, print_boxes);
+    print_kernel(&t, "", attention->threads, has_boxes(&t) ? maps : "", print_boxes);
     print_kernel(&t, "_unaligned", attention->threads, "", print_elements);
     if (attention->begin_blocks)
         print_kernel(&t, "_begin", HR_ATTENTION_BEGIN_THREADS, "", print_begin_kernel);
@@ -446,7 +454,7 @@ hr_status hr_emit_attention_cuda(hr_printer *p, const hr_cuda_attention *attenti
 hr_status hr_cuda_attention_maps(const hr_plan *plan, const int64_t *extents,
                                  const hr_cuda_attention *attention, int64_t work, hr_launch *launch) {
     const hr_gemm_view *views[] = {&attention->query, &attention->key, &attention->value};
-    if (attention->mainloop == HR_ATTENTION_SPLIT) return HR_OK;
+    if (attention->mainloop == HR_ATTENTION_SPLIT || attention->widens) return HR_OK;
     launch->map_count = 3;
     for (int i = 0; i < launch->map_count; i++)
         HR_TRY(hr_cuda_attention_map(plan, extents, views[i], i ? attention->tile_n : attention->tile_m, work,

@@ -27,10 +27,10 @@ static void print_sides(backward_printer *t) {
     const hr_contract *s = t->scores, *p = t->products;
     const hr_gemm_indices batch = {s->batch_count, s->batch}, queries = {s->m_count, s->m},
                           keys = {s->n_count, s->n}, deep = {s->k_count, s->k}, wide = {p->k_count, p->k};
-    const hr_attention_side query = {s->left, batch, queries, deep, &b->query, 1, HR_GEMM_ELEMENTS},
-                            key = {s->right, batch, keys, deep, &b->key, 1, HR_GEMM_ELEMENTS},
-                            given = {p->left, batch, queries, wide, &b->given, 1, HR_GEMM_ELEMENTS},
-                            value = {p->right, batch, keys, wide, &b->value, 1, HR_GEMM_ELEMENTS};
+    const hr_attention_side query = {s->left, b->dtype, batch, queries, deep, &b->query, 1, HR_GEMM_ELEMENTS},
+                            key = {s->right, b->dtype, batch, keys, deep, &b->key, 1, HR_GEMM_ELEMENTS},
+                            given = {p->left, b->dtype, batch, queries, wide, &b->given, 1, HR_GEMM_ELEMENTS},
+                            value = {p->right, b->dtype, batch, keys, wide, &b->value, 1, HR_GEMM_ELEMENTS};
     hr_cuda_print_attention_side(t->p, t->number, "query", &query);
     hr_cuda_print_attention_side(t->p, t->number, "key", &key);
     hr_cuda_print_attention_side(t->p, t->number, "given", &given);

@@ -35,8 +35,10 @@ enum {
 #define PART_LEAST  (INT64_C(2) << 20)
 
 /* Registers of a thread that loads and of one that multiplies, by how many groups multiply: what setmaxnreg
- * makes of the 65536 of a multiprocessor. */
-static const struct { int load, multiply; } registers[] = {[2] = {40, 232}, [3] = {32, 160}};
+ * makes of the 65536 of a multiprocessor. Threads that widen what they load hold many pieces. */
+static const struct {
+    int load, multiply;
+} registers[] = {[2] = {40, 232}, [3] = {32, 160}}, registers_widening = {56, 224};
 
 /* Keys and values of a section, a good half of an L2 of 50 MB. */
 #define SECTION_BYTES (INT64_C(32) << 20)
@@ -129,18 +131,36 @@ static bool is_width(int64_t width) {
     return width >= WIDTH_STEP && width <= WIDTH_MOST && width % WIDTH_STEP == 0;
 }
 
-static bool is_of(const hr_plan *plan, const hr_expr *e, hr_dtype dtype) {
-    return e->op == HR_OP_ELEMENT && plan->normal->tensors[e->tensor].dtype == dtype;
+static hr_dtype dtype_of(const hr_plan *plan, const hr_expr *e) {
+    return e->op == HR_OP_ELEMENT ? plan->normal->tensors[e->tensor].dtype : e->type;
+}
+
+static bool is_f8(hr_dtype dtype) {
+    return dtype == HR_F8E4M3 || dtype == HR_F8E5M2;
+}
+
+/* bf16 where one of the three is, else f16. False where one is neither that nor f8. */
+static bool dtype_take(const hr_plan *plan, const hr_expr *const sides[3], hr_cuda_attention *out) {
+    bool fits = true;
+    out->dtype = HR_F16;
+    for (int i = 0; i < 3; i++) {
+        const hr_dtype dtype = dtype_of(plan, sides[i]);
+        if (dtype == HR_BF16) out->dtype = HR_BF16;
+        out->widens = out->widens || is_f8(dtype);
+    }
+    for (int i = 0; i < 3; i++)
+        fits = fits && (dtype_of(plan, sides[i]) == out->dtype || is_f8(dtype_of(plan, sides[i])));
+    return fits;
 }
 
 /* In words, what keeps both kernels from it; NULL = nothing. */
 static const char *refusal(const hr_plan *plan, const hr_contract *scores, const hr_contract *values,
                            const attention_sizes *sizes, hr_cuda_attention *out) {
     if (plan->limits.compute < 80) return "the device has no tensor cores for it";
-    out->dtype = is_of(plan, scores->left, HR_BF16) ? HR_BF16 : HR_F16;
-    if (!hr_cuda_attention_takes(plan, scores->left, out->dtype) || !is_of(plan, scores->right, out->dtype) ||
-        !is_of(plan, hr_expr_within(values->right), out->dtype))
-        return "queries, keys and values are not all elements of bf16, or of f16";
+    const hr_expr *sides[] = {scores->left, scores->right, hr_expr_within(values->right)};
+    if (!dtype_take(plan, sides, out) ||
+        !hr_cuda_attention_takes(plan, scores->left, dtype_of(plan, scores->left)))
+        return "queries, keys and values are not all elements of bf16, of f16 or of f8";
     if (sizes->deep > WIDTH_MOST || sizes->wide > WIDTH_MOST || sizes->deep < 1 || sizes->wide < 1)
         return "a query or a value has more than 256 elements";
     if (hr_saturate_product(sizes->batch, sizes->m) > INT32_MAX / SPLITS_MOST || sizes->n > INT32_MAX)
@@ -210,12 +230,13 @@ static bool is_plain(const hr_cuda_attention *a) {
  * narrow a third group has room. */
 static void tile_take(const hr_plan *plan, const attention_sizes *sizes, hr_cuda_attention *out) {
     const int64_t most = spans(sizes->deep > sizes->wide ? sizes->deep : sizes->wide);
-    const int groups = most == 1 && is_plain(out) && sizes->m > 2 * GROUP_ROWS ? 3 : 2;
+    const bool third = most == 1 && is_plain(out) && !out->widens && sizes->m > 2 * GROUP_ROWS;
+    const int groups = third ? 3 : 2;
     out->tile_m = groups * GROUP_ROWS;
     out->tile_n = most <= 2 ? 128 : most == 3 ? 96 : 64;
     out->threads = 128 * (1 + groups);
-    out->load_registers = registers[groups].load;
-    out->multiply_registers = registers[groups].multiply;
+    out->load_registers = out->widens ? registers_widening.load : registers[groups].load;
+    out->multiply_registers = out->widens ? registers_widening.multiply : registers[groups].multiply;
     out->query_places = shared_bytes(sizes, out, 2) <= plan->limits.shared_bytes ? 2 : 1;
     out->shared_bytes = shared_bytes(sizes, out, out->query_places);
     out->blocks = sizes->batch * hr_divide_up(sizes->m, out->tile_m);
@@ -271,8 +292,9 @@ static void explain(const hr_plan *plan, hr_cuda_attention *out) {
     snprintf(
         out->why, sizeof out->why,
         "one kernel with the products around it, on the tensor cores by wgmma: %d queries and %d keys at "
-        "a time, scores stay in registers, weights are rounded to %s%s",
+        "a time, scores stay in registers, weights are rounded to %s%s%s",
         out->tile_m, out->tile_n, hr_dtype_name(out->dtype),
+        out->widens ? ", f8 widens to it as threads bring it" : "",
         out->begin_blocks ? "; a kernel before it lists the tiles that the mask leaves" : mask);
 }
 
@@ -367,13 +389,13 @@ static hr_status hopper_refusal(const hr_plan *plan, const hr_contract *scores, 
     *why = NULL;
     if (plan->limits.compute != 90 || !plan->limits.tensor_maps)
         *why = "the device is no Hopper";
-    else if (!hr_cuda_attention_takes(plan, scores->left, out->dtype) ||
-             !hr_cuda_attention_takes(plan, scores->right, out->dtype) ||
-             !hr_cuda_attention_takes(plan, out->softmax.value, out->dtype))
+    else if (!hr_cuda_attention_takes(plan, scores->right, dtype_of(plan, scores->right)) ||
+             !hr_cuda_attention_takes(plan, out->softmax.value, dtype_of(plan, out->softmax.value)))
         *why = "elements are there under a condition alone";
     else if (!is_width(sizes->deep) || !is_width(sizes->wide))
         *why = "a query or a value is not a multiple of 8 elements";
     if (*why) return HR_OK;
+    if (out->widens) return choose_loads(plan, scores, values, extents, out);
     HR_TRY(views_of(plan, scores, values, extents, out));
     if (!out->query.rank || !out->key.rank || !out->value.rank)
         *why = "the copy engine cannot walk queries, keys or values";
@@ -386,7 +408,8 @@ hr_status hr_cuda_attention_choose(const hr_plan *plan, const hr_region *region,
                       *values = plan->stages[region->last].contract;
     attention_sizes sizes;
     const char *why, *few;
-    *out = (hr_cuda_attention){.first = region->first, .last = region->last};
+    *out =
+        (hr_cuda_attention){.first = region->first, .last = region->last, .key_group = 1, .value_group = 1};
     HR_TRY(sizes_of(plan, scores, values, extents, &sizes));
     why = refusal(plan, scores, values, &sizes, out);
     if (!why) hr_softmax_find(plan, region, &out->softmax, &why);

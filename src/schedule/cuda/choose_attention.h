@@ -25,9 +25,10 @@ typedef struct hr_cuda_attention {
     hr_attention_mainloop mainloop;
     int first, last; /* stages */
     hr_softmax softmax;
-    hr_dtype dtype;                                /* of queries, keys and values: bf16 or f16 */
-    hr_gemm_view query, key, value;                /* HR_ATTENTION_HOPPER */
-    hr_gemm_load query_load, key_load, value_load; /* HR_ATTENTION_SPLIT */
+    hr_dtype dtype;                 /* of queries, keys and values as they are multiplied: bf16 or f16 */
+    bool widens;                    /* some of them are f8, and widen to it as threads bring them */
+    hr_gemm_view query, key, value; /* HR_ATTENTION_HOPPER */
+    hr_gemm_load query_load, key_load, value_load; /* where there are no boxes */
     int splits, places; /* HR_ATTENTION_SPLIT: parts of the keys, blocks of them in flight for a warp */
     /* HR_ATTENTION_HOPPER: what data say of tiles, and the kernel that lists those that count; 0 = none does.
      */
@@ -49,7 +50,7 @@ typedef struct hr_cuda_attention {
     int load_registers, multiply_registers; /* of a thread of these */
     int64_t section;              /* heads that go together: all of their keys and values stay in the L2 */
     int64_t blocks, shared_bytes; /* of the grid, which takes tiles in turn; of a block */
-    char why[240];
+    char why[320];
 } hr_cuda_attention;
 
 /* Bytes that a part of keys leaves for each query, in f32: the sums, then the largest score, the base of

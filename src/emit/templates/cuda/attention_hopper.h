@@ -337,14 +337,14 @@ static __device__ inline void attention_consume(const A &a, const attention_size
     }
 }
 
-/* BOXES: arrays begin at whole 16 bytes, and the copy engine has maps of them. */
+/* BOXES: arrays begin at whole 16 bytes, and the copy engine has maps of them, but where they widen. */
 template <class P, bool BOXES, class A, class M>
 static __device__ inline void attention_hopper(const A &a, const attention_size size, const M &maps) {
     const attention_block b = attention_begin<P, BOXES>(size);
     const int group = __shfl_sync(0xffffffffu, (int)threadIdx.x / 128, 0);
     if (group == 0) {
         ptx_registers_give<P::producer_registers>();
-        if (!BOXES || threadIdx.x == 0) attention_produce<P, BOXES>(a, size, b, maps);
+        if (!BOXES || !P::query::boxes || threadIdx.x == 0) attention_produce<P, BOXES>(a, size, b, maps);
         __syncwarp();
     } else {
         ptx_registers_take<P::consumer_registers>();

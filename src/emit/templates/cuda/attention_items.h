@@ -48,7 +48,7 @@ static __device__ inline attention_block attention_begin(const attention_size &s
     b.value_empty = b.value_full + 16;
     b.items = (int)size.batch * (int)((size.m + P::tile_m - 1) / P::tile_m);
     if (threadIdx.x == 0) {
-        const int fillers = BOXES ? 1 : 128, warps = attention_memory<P>::groups * 4;
+        const int fillers = BOXES && P::query::boxes ? 1 : 128, warps = attention_memory<P>::groups * 4;
         for (int s = 0; s < 2; s++) {
             ptx_mbarrier_init(b.query_full + s * 8, fillers);
             ptx_mbarrier_init(b.key_full + s * 8, fillers);
@@ -126,28 +126,57 @@ static __device__ inline attention_item attention_item_at(const A &a, const atte
 
 /* ---- the warpgroup that brings ---- */
 
+/* Rows as in attention_fill(), by 128 threads that ask for 8 pieces each before they store the first. */
+template <class S, int ROWS, int SPANS, int COLUMNS, class A, class B>
+static __device__ inline void attention_fill_pieces(const A &a, const B &b, int at, int batch, int64_t row,
+                                                    int64_t rows) {
+    const int thread = (int)threadIdx.x % 128, chunk = thread % 8, pieces = ROWS * SPANS * 8;
+#pragma unroll 1
+    for (int first = thread; first < pieces; first += 1024) {
+        typename S::piece raw[8];
+#pragma unroll
+        for (int u = 0; u < 8; u++) {
+            const int e = first + u * 128, here = e / 8 % ROWS, column = e / (ROWS * 8) * 64 + chunk * 8;
+            raw[u] = {};
+            if (e < pieces && row + here < rows && column < COLUMNS)
+                raw[u] = S::bring(S::place(a, batch, row + here), column);
+        }
+#pragma unroll
+        for (int u = 0; u < 8; u++) {
+            const int e = first + u * 128, here = e / 8 % ROWS;
+            if (e < pieces)
+                *(uint4 *)(b.memory + at + e / (ROWS * 8) * ROWS * 128 + here * 128 +
+                           ((chunk ^ here % 8) << 4)) = S::widened(raw[u]);
+        }
+    }
+}
+
 /* ROWS rows of so many spans of 64 elements: span after span, each row 128 bytes. By the copy engine, or each
  * thread some chunks of 16 bytes, element by element, where arrays begin anywhere. */
 template <class S, bool BOXES, int ROWS, int SPANS, int COLUMNS, class A, class B>
 static __device__ inline void attention_fill(const A &a, const B &b, int at, const void *map, int batch,
                                              int64_t row, int64_t rows, uint32_t barrier) {
-    if constexpr (BOXES) {
+    if constexpr (BOXES && S::boxes) {
         ptx_mbarrier_arrive_expect(barrier, ROWS * SPANS * 128);
 #pragma unroll
         for (int s = 0; s < SPANS; s++)
             S::load(b.address + at + s * ROWS * 128, map, s * 64, (int)row, batch, barrier);
     } else {
+        if constexpr (BOXES && S::chunks) {
+            attention_fill_pieces<S, ROWS, SPANS, COLUMNS>(a, b, at, batch, row, rows);
+        } else {
 #pragma unroll 1
-        for (int e = (int)threadIdx.x; e < ROWS * SPANS * 8; e += 128) {
-            const int here = e / 8 % ROWS, chunk = e % 8, column = e / (ROWS * 8) * 64 + chunk * 8;
-            uint32_t word[4] = {0, 0, 0, 0};
-            if (row + here < rows && column < COLUMNS) {
+            for (int e = (int)threadIdx.x; e < ROWS * SPANS * 8; e += 128) {
+                const int here = e / 8 % ROWS, chunk = e % 8, column = e / (ROWS * 8) * 64 + chunk * 8;
+                uint32_t word[4] = {0, 0, 0, 0};
+                if (row + here < rows && column < COLUMNS) {
 #pragma unroll
-                for (int v = 0; v < 8; v++)
-                    word[v / 2] |= (uint32_t)S::element(a, batch, row + here, column + v) << v % 2 * 16;
+                    for (int v = 0; v < 8; v++)
+                        word[v / 2] |= (uint32_t)S::element(a, batch, row + here, column + v) << v % 2 * 16;
+                }
+                *(uint4 *)(b.memory + at + e / (ROWS * 8) * ROWS * 128 + here * 128 +
+                           ((chunk ^ here % 8) << 4)) = make_uint4(word[0], word[1], word[2], word[3]);
             }
-            *(uint4 *)(b.memory + at + e / (ROWS * 8) * ROWS * 128 + here * 128 + ((chunk ^ here % 8) << 4)) =
-                make_uint4(word[0], word[1], word[2], word[3]);
         }
         ptx_fence_proxy_async();
         ptx_mbarrier_arrive(barrier);

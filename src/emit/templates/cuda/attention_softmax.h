@@ -15,7 +15,8 @@ template <class P, class A, class G>
 static __device__ inline void attention_mask(const A &a, const attention_size &size, int batch, G &g,
                                              int block, const int (&rows)[2]) {
     const int64_t n = (int64_t)block * P::tile_n + (int)threadIdx.x % 4 * 2;
-    int begin[2], end[2]; /* keys of the tile, less those of the thread's place */
+    const int64_t last = size.n - 1; /* stands for keys past it, of which no mask is to be asked */
+    int begin[2], end[2];            /* keys of the tile, less those of the thread's place */
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         const int64_t bound = P::bounded ? P::bound(a, batch, rows[r]) : size.n;
@@ -26,7 +27,7 @@ static __device__ inline void attention_mask(const A &a, const attention_size &s
     for (int i = 0; i < P::tile_n / 2; i++) {
         const int key = i / 4 * 8 + i % 2, r = i / 2 % 2;
         bool seen = key < end[r] && (!P::begins || key >= begin[r]);
-        if (!P::bounded) seen = seen && P::sees(a, batch, rows[r], n + key);
+        if (!P::bounded) seen = seen & P::sees(a, batch, rows[r], n + key < last ? n + key : last);
         if (P::plain)
             g.scores[i] = seen ? g.scores[i] : -INFINITY;
         else

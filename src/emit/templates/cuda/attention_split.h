@@ -126,12 +126,22 @@ static __device__ inline const char *split_place(const A &a, const split_item &i
     return (const char *)S::place(a, item.batch, row);
 }
 
+/* The same, of whole pieces where rows have such. */
+template <class S, bool COPIES, int COLUMNS, class A>
+static __device__ inline uint4 split_piece(const A &a, int64_t batch, int64_t row, int column, bool there) {
+    if constexpr (COPIES && S::chunks) {
+        const void *const place = there && column < COLUMNS ? S::place(a, batch, row) : nullptr;
+        return place ? S::widened(S::bring(place, column)) : make_uint4(0, 0, 0, 0);
+    }
+    return split_elements<S, COLUMNS>(a, batch, row, column, there);
+}
+
 /* Asks for 16 rows of PIECES pieces, which stand where `at` says. */
 template <class S, bool COPIES, int COLUMNS, int PIECES, class A>
 static __device__ inline void split_ask(const A &a, char *to, const split_item &item, int step,
                                         int (*at)(int row, int piece)) {
     const int lane = (int)threadIdx.x % 32, first = step * 16;
-    if constexpr (COPIES && S::chunks) {
+    if constexpr (COPIES && S::chunks && !S::widens) {
         const char *known = nullptr;
         if constexpr (S::looks_up) known = split_place<S>(a, item, first + lane % 16);
 #pragma unroll
@@ -150,8 +160,9 @@ static __device__ inline void split_ask(const A &a, char *to, const split_item &
 #pragma unroll 1
         for (int i = 0; i < PIECES / 2; i++) {
             const int row = (i * 32 + lane) / PIECES, piece = (i * 32 + lane) % PIECES, n = first + row;
+            const bool there = n >= item.first && n < item.last;
             *(uint4 *)(to + at(row, piece)) =
-                split_elements<S, COLUMNS>(a, item.batch, n, piece * 8, n >= item.first && n < item.last);
+                split_piece<S, COPIES, COLUMNS>(a, item.batch, n, piece * 8, there);
         }
     }
 }
@@ -171,15 +182,6 @@ static __device__ inline void split_bring(const A &a, char *ring, const split_it
     ptx_copy_commit();
 }
 
-template <class S, bool COPIES, int COLUMNS, class A>
-static __device__ inline uint4 split_query(const A &a, int64_t batch, int64_t row, int column, bool there) {
-    if constexpr (COPIES && S::chunks) {
-        if (!there || column >= COLUMNS) return make_uint4(0, 0, 0, 0);
-        return *(const uint4 *)((const char *)S::place(a, batch, row) + column * 2);
-    }
-    return split_elements<S, COLUMNS>(a, batch, row, column, there);
-}
-
 /* The lane's pieces of the left operands of the first product. */
 template <class P, bool COPIES, class A>
 static __device__ inline void split_queries(const A &a, const attention_size &size, const split_item &item,
@@ -191,7 +193,7 @@ static __device__ inline void split_queries(const A &a, const attention_size &si
         for (int r = 0; r < 2; r++) {
             const int m = g.m + r * 8, column = s * 32 + lane % 4 * 8;
             const uint4 piece =
-                split_query<typename P::query, COPIES, P::deep>(a, item.batch, m, column, m < size.m);
+                split_piece<typename P::query, COPIES, P::deep>(a, item.batch, m, column, m < size.m);
             if constexpr (!split_memory<P>::shares_queries)
                 g.query[s][r] = piece;
             else if (threadIdx.x < 32)

@@ -52,3 +52,35 @@ static __device__ inline uint16_t f16_from_i32(int32_t x) {
 static __device__ inline uint16_t f16_from_b(bool x) {
     return f16_from_f32(x);
 }
+
+/* Two numbers, the first in the low byte, as f16, which holds each of them. */
+static __device__ inline uint32_t f16_pair_from_f8e4m3(uint32_t two) {
+#if !defined HR_EMULATED && defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 890
+    uint32_t r;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(r) : "h"((uint16_t)two));
+    return r;
+#else
+    return f16_pair(f32_from_f8e4m3((uint8_t)two), f32_from_f8e4m3((uint8_t)(two >> 8)));
+#endif
+}
+
+static __device__ inline uint32_t bf16_pair_from_f8e4m3(uint32_t two) {
+    const uint32_t pair = f16_pair_from_f8e4m3(two);
+    return bf16_pair(f32_from_f16((uint16_t)pair), f32_from_f16((uint16_t)(pair >> 16)));
+}
+
+/* Two numbers, the first in the low byte, as f16, which holds each of them. */
+static __device__ inline uint32_t f16_pair_from_f8e5m2(uint32_t two) {
+#if !defined HR_EMULATED && defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 890
+    uint32_t r;
+    asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(r) : "h"((uint16_t)two));
+    return r;
+#else
+    return f16_pair(f32_from_f8e5m2((uint8_t)two), f32_from_f8e5m2((uint8_t)(two >> 8)));
+#endif
+}
+
+static __device__ inline uint32_t bf16_pair_from_f8e5m2(uint32_t two) {
+    const uint32_t pair = f16_pair_from_f8e5m2(two);
+    return bf16_pair(f32_from_f16((uint16_t)pair), f32_from_f16((uint16_t)(pair >> 16)));
+}
