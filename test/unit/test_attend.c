@@ -13,9 +13,7 @@
 
 #include <cmocka.h>
 
-static void good(hr_status status) {
-    if (status != HR_OK) fail_msg("%s", hr_last_error());
-}
+#include "support/kernel_arrays.h" /* behind cmocka.h, which it uses */
 
 /* ---- texts ---- */
 
@@ -187,11 +185,61 @@ static void test_small_caches(void **state) {
     device->limits = own;
 }
 
+/* ---- a query a head ---- */
+
+/* Each product goes as far as the lengths of its batch: what lies beyond is not read, whatever it holds. */
+static const char decode[] = "kernel k(q: f32[B, H, D], k: f32[B, J, 2, D], v: f32[B, J, 2, E], length: "
+                             "i32[B]) -> (o: f32[B, H, E])\n{\n"
+                             "    s[b, h, j] = sum[d](q[b, h, d] * k[b, j, h // (H // 2), d])\n"
+                             "    o[b, h, e] = sum[j < length[b]](softmax[j < length[b]](s[b, h, j]) * v[b, "
+                             "j, h // (H // 2), e])\n}\n";
+
+static hr_kernel *decode_load(const int64_t sizes[5]) {
+    static const char *const names[] = {"B", "H", "J", "D", "E"};
+    hr_kernel *kernel;
+    good(hr_kernel_load(device, "decode.hr", decode, strlen(decode), NULL, &kernel));
+    for (int i = 0; i < 5; i++)
+        good(hr_kernel_bind_extent(kernel, names[i], sizes[i]));
+    good(hr_kernel_fill(kernel, 7));
+    return kernel;
+}
+
+static void test_lengths(void **state) {
+    (void)state;
+    static const int64_t sizes[][5] = {{7, 8, 2000, 32, 40}, {3, 16, 300, 90, 64}, {2, 4, 5000, 40, 40}};
+    for (int c = 0; c < 3; c++) {
+        const int64_t *size = sizes[c], row_k = 2 * size[3], row_v = 2 * size[4];
+        hr_kernel *kernel = decode_load(size);
+        const char *source, *header;
+        hr_check result = {0};
+        good(hr_kernel_source(kernel, &source, &header));
+        if (!strstr(source, ".columns = stage_0_limit")) fail_msg("case %d goes through all keys", c);
+        assert_non_null(strstr(source, ".depths = stage_2_limit"));
+        int32_t *length = array_of(kernel, "length");
+        float *k = array_of(kernel, "k"), *v = array_of(kernel, "v");
+        for (int64_t b = 0; b < size[0]; b++) {
+            length[b] = (int32_t)(b == 0 ? size[2] + 3 : b == 1 ? -4 : size[2] * b / 9);
+            for (int64_t j = length[b] < 0 ? 0 : length[b]; j < size[2]; j++) {
+                for (int64_t i = 0; i < row_k; i++)
+                    k[(b * size[2] + j) * row_k + i] = NAN;
+                for (int64_t i = 0; i < row_v; i++)
+                    v[(b * size[2] + j) * row_v + i] = i % 2 ? NAN : INFINITY;
+            }
+        }
+        good(hr_kernel_prepare(kernel, NULL));
+        good(hr_kernel_check(kernel, 500, &result));
+        if (!result.ok || result.max_error != result.max_error)
+            fail_msg("case %d: error %g, tolerance %g: %s", c, result.max_error, result.tolerance,
+                     result.where);
+        hr_kernel_destroy(kernel);
+    }
+}
+
 /* ---- infinities and NaN ---- */
 
 enum { SIDE = 70, DEEP = 8, SIZE = SIDE * DEEP };
 
-static hr_array array_of(float *data) {
+static hr_array array_with(float *data) {
     static const int64_t shape[] = {1, 1, SIDE, DEEP};
     return (hr_array){.size = sizeof(hr_array), .data = data, .dtype = HR_F32, .rank = 4, .shape = shape};
 }
@@ -207,7 +255,7 @@ static void check_value(const struct attend_case *c, int which, int row, float v
     data[which][row * DEEP + 3] = value;
     hr_kernel *kernel = load(c, &shape);
     for (int t = 0; t < 3; t++) {
-        hr_array array = array_of(data[t]);
+        hr_array array = array_with(data[t]);
         good(hr_kernel_bind(kernel, names[t], &array));
     }
     check(kernel, c, &shape);
@@ -230,7 +278,7 @@ static void test_not_finite(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans), cmocka_unit_test(test_shapes),
-                                       cmocka_unit_test(test_small_caches),
+                                       cmocka_unit_test(test_small_caches), cmocka_unit_test(test_lengths),
                                        cmocka_unit_test(test_not_finite)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -7,6 +7,7 @@
 #include "emit/c/attend_c.h"
 #include "emit/c/contract_operand.h"
 #include "emit/c/contract_text.h"
+#include "emit/c/function_c.h"
 #include "emit/c/lane_loop.h"
 #include "emit/c/stage_c.h"
 #include "schedule/cpu/contract_choice.h"
@@ -284,6 +285,19 @@ static void print_choice(hr_product_printer *s, const struct contract_choice *bl
     hr_print(p, "%s", "");
 }
 
+static void print_limit(hr_product_printer *s) {
+    hr_printer *p = s->p;
+    const hr_contract_choice *choice = &s->stage->schedule->product;
+    hr_printer_stage(p, s->stage);
+    p->lane = -1;
+    hr_text body, *out = hr_print_aside(p, &body);
+    hr_product_batch(s);
+    hr_print(p, "return %s%s;", hr_expr_text(p, choice->limit), choice->limit_more ? " + 1" : "");
+    hr_print_back(p, out);
+    hr_emit_function(p, "static int64_t", hr_format(p, "stage_%d_limit", s->number),
+                     "const arguments *a, int64_t batch", &body);
+}
+
 static void print_product(hr_product_printer *s, const char *type, const char *name) {
     hr_printer *p = s->p;
     const hr_contract *c = s->contract;
@@ -299,6 +313,9 @@ static void print_product(hr_product_printer *s, const char *type, const char *n
              c->right_lane.along_k ? "true" : "false");
     hr_print(p, ".finish = stage_%d_finish,", s->number);
     hr_print(p, ".arguments = a,");
+    if (s->stage->schedule->product.limit && !hr_schedule_attends(p->plan, s->number))
+        hr_print(p, ".%s = stage_%d_limit,", s->stage->schedule->product.limits_depth ? "depths" : "columns",
+                 s->number);
     p->indent--;
     hr_print(p, "};");
 }
@@ -401,6 +418,7 @@ hr_status hr_emit_contract_c(hr_printer *p, int number) {
     hr_product_operand(&s, true);
     print_finish(&s);
     if (!hr_schedule_attends(p->plan, number)) {
+        if (choice.limit) print_limit(&s);
         print_run(&s, choice.bf16, choice.double_precision ? "f64" : "f32");
         return hr_text_status(p->out);
     }

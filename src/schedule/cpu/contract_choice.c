@@ -5,6 +5,7 @@
  */
 #include "schedule/cpu/contract_choice.h"
 
+#include "ir/visit.h"
 #include "schedule/cpu/candidates_cpu.h"
 #include "schedule/schedule.h"
 
@@ -74,6 +75,26 @@ static struct contract_choice pairs_choice(const hr_plan *plan, const hr_stage *
     return choice;
 }
 
+/* ---- where data say how far a product goes ---- */
+
+/* Of attention's two products whose second sums over a range: the keys up to which it goes, where that is one
+ * number a batch. What lies beyond has no weight, and its scores are read by nobody. */
+static void limit_take(const hr_plan *plan, const hr_stage *stage, hr_contract_choice *out) {
+    const int number = (int)(stage - plan->stages);
+    for (int k = 0; k <= number; k++) {
+        const hr_stage *head = &plan->stages[k];
+        if (!head->mask_bound || (number != k && number != head->mask_bound_last)) continue;
+        const hr_contract *scores = head->contract, *values = plan->stages[head->mask_bound_last].contract;
+        const bool ranges = hr_expr_within(values->right) != values->right;
+        if (!ranges || hr_expr_has_index(head->mask_bound, scores->m[scores->m_count - 1])) return;
+        for (int i = 0; i < head->step_count; i++)
+            if (hr_expr_contains(head->steps[i].value, values->right->args[0])) return;
+        out->limit = head->mask_bound;
+        out->limit_more = head->mask_bound_more;
+        out->limits_depth = number != k;
+    }
+}
+
 hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *stage) {
     const hr_knobs *knobs = hr_stage_knobs(stage);
     const register_tile *tile = register_tile_of(plan);
@@ -102,6 +123,7 @@ hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *st
     choice.blocks.thin_n = stage->contract->left_lane.along_k ? CONTRACT_SWAPPED_MAX : 0;
     choice.bf16 = hr_contract_fits(plan->normal, stage->contract, HR_BF16);
     choice.pairs = pairs_choice(plan, stage, choice.blocks);
+    limit_take(plan, stage, &choice);
     return choice;
 }
 

@@ -11,7 +11,11 @@ typedef struct hr_contract_choice {
     int vectors;                   /* of a row of the register tile */
     int strip;                     /* its steps along k without a branch between them */
     bool double_precision;
-    bool bf16; /* all values of both operands are bf16: such a unit may multiply them */
+    const hr_expr *limit; /* of a batch, where data say it: no more of the right operand's rows count, + 1
+                             with `limit_more`; NULL = all do */
+    bool limit_more;
+    bool limits_depth; /* no more of k */
+    bool bf16;         /* all values of both operands are bf16: such a unit may multiply them */
 } hr_contract_choice;
 
 hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *stage);

@@ -28,11 +28,17 @@ struct contract_f32_operand {
     bool along_k; /* its vectors run along k */
 };
 
+/* How far a product of a batch goes, where data say so. */
+typedef int64_t contract_f32_limit_fn(const struct arguments *arguments, int64_t batch);
+
 struct contract_f32 {
     int64_t batch, m, n, k;
     struct contract_f32_operand left, right;
     contract_f32_finish_fn *finish;
     const struct arguments *arguments;
+    /* Columns that count, the others of which nobody reads; depths that count, beyond which operands are 0.
+     * NULL = all. */
+    contract_f32_limit_fn *columns, *depths;
 };
 
 struct contract_f32_unit;
@@ -381,6 +387,24 @@ static void contract_f32_blocks(const struct contract_f32_team *team) {
 
 static void contract_f32_thin(const struct contract_f32_team *team);
 
+static int64_t contract_f32_limit(const struct contract_f32 *product, contract_f32_limit_fn *limit,
+                                  int64_t batch, int64_t most) {
+    return limit ? contract_max(0, contract_min(limit(product->arguments, batch), most)) : most;
+}
+
+/* The product of a batch, as far as it goes. */
+static struct contract_f32 contract_f32_of_batch(const struct contract_f32 *product, int64_t batch,
+                                                 bool swapped) {
+    struct contract_f32 one = *product;
+    one.n = contract_f32_limit(product, product->columns, batch, product->n);
+    one.k = contract_f32_limit(product, product->depths, batch, product->k);
+    if (swapped) {
+        one.m = one.n, one.left = product->right;
+        one.n = product->m, one.right = product->left;
+    }
+    return one;
+}
+
 /* Called by every thread of a parallel region. `scratch`: contract_blocks(choice, ...).bytes, aligned to 64.
  */
 static void contract_f32_run(const struct contract_f32 *product, const struct contract_f32_unit *unit,
@@ -392,13 +416,13 @@ static void contract_f32_run(const struct contract_f32 *product, const struct co
     int64_t which = thread / blocks.team, rank = thread % blocks.team;
     char *shared = scratch + which * blocks.team_bytes;
     char *own = shared + blocks.threads + rank * blocks.thread_bytes;
-    struct contract_f32 swapped = *product;
-    if (blocks.swapped) {
-        swapped.m = product->n, swapped.left = product->right;
-        swapped.n = product->m, swapped.right = product->left;
-    }
-    struct contract_f32_team team = {&swapped, unit, choice, &blocks, which, rank, shared, own};
+    struct contract_f32 one;
+    struct contract_blocks cut = blocks;
+    struct contract_f32_team team = {&one, unit, choice, &cut, which, rank, shared, own};
     for (; team.batch < product->batch; team.batch += blocks.teams) {
+        one = contract_f32_of_batch(product, team.batch, blocks.swapped);
+        const int64_t depth = contract_depth(choice, contract_ceil(one.k, choice->together));
+        cut.depth = contract_min(blocks.depth, depth);
         if (team.batch != which) contract_f32_meet(&team);
         if (blocks.thin)
             contract_f32_thin(&team);
