@@ -8,6 +8,7 @@ const char *hr_reduce_type(hr_op op, hr_dtype type) {
 
 const char *hr_reduce_identity(hr_op op, hr_dtype type) {
     if (op == HR_OP_REDUCE_SUM) return "0";
+    if (op == HR_OP_REDUCE_PROD) return "1";
     bool largest = hr_op_seeks_largest(op);
     switch (type) {
     case HR_F64:
@@ -25,12 +26,14 @@ const char *hr_reduce_identity(hr_op op, hr_dtype type) {
 
 const char *hr_reduce_combine(hr_printer *p, hr_op op, hr_dtype type, const char *a, const char *b) {
     if (op == HR_OP_REDUCE_SUM) return hr_format(p, "%s + %s", a, b);
+    if (op == HR_OP_REDUCE_PROD) return hr_format(p, "%s * %s", a, b);
     if (type == HR_BOOL) return hr_format(p, "%s %s %s", a, hr_op_seeks_largest(op) ? "||" : "&&", b);
     return hr_format(p, "%s_%s(%s, %s)", hr_type_prefix(type), hr_op_seeks_largest(op) ? "max" : "min", a, b);
 }
 
 const char *hr_reduce_combine_lanes(hr_printer *p, hr_op op, hr_dtype type, const char *a, const char *b) {
     if (op == HR_OP_REDUCE_SUM) return hr_format(p, "%s + %s", a, b);
+    if (op == HR_OP_REDUCE_PROD) return hr_format(p, "%s * %s", a, b);
     return hr_format(p, "%s_%s(%s, %s)", hr_lane_prefix(type), hr_op_seeks_largest(op) ? "max" : "min", a, b);
 }
 

@@ -100,6 +100,8 @@ static void give_reduction(statement_walk *walk, const hr_expr *node, hr_terms s
     if (node->op == HR_OP_REDUCE_MEAN) sum = hr_terms_divide(algebra, sum, hr_make_points(algebra, bound));
     if (node->op == HR_OP_REDUCE_MAX || node->op == HR_OP_REDUCE_MIN) sum = at_extreme(walk, node, sum);
     if (node->op == HR_OP_REDUCE_LOGSUMEXP) sum = at_logsumexp(walk, node, sum);
+    if (node->op == HR_OP_REDUCE_PROD)
+        sum = hr_terms_times(algebra, sum, hr_product_of_others(walk->derivation, node));
     if (sum.count) give(walk, node->args[0], hr_terms_in_scope(algebra, sum, sum.terms[0].scope | bound));
 }
 

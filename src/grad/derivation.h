@@ -84,6 +84,8 @@ hr_expr *hr_primal_of(hr_derivation *derivation, const hr_expr *node);
 hr_index_set hr_bound_indices(hr_derivation *derivation, const hr_expr *node);
 /* Where a maximum or minimum lies: the first of equals. */
 hr_expr *hr_extreme_condition(hr_derivation *derivation, const hr_expr *node);
+/* Of a product, what each factor is multiplied with: right with zeros among them. */
+hr_expr *hr_product_of_others(hr_derivation *derivation, const hr_expr *node);
 /* exp(a - b), with the mask of `a` outside. */
 hr_expr *hr_primal_exponential(hr_algebra *algebra, hr_expr *a, hr_expr *b);
 

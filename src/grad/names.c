@@ -98,6 +98,8 @@ static const char *primal_word(const hr_expr *value) {
         return "peak";
     case HR_OP_REDUCE_LOGSUMEXP:
         return "lse";
+    case HR_OP_REDUCE_PROD:
+        return "product";
     case HR_OP_REDUCE_SUM:
         return "total";
     case HR_OP_RANDOM:

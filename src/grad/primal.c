@@ -176,6 +176,21 @@ hr_expr *hr_extreme_condition(hr_derivation *derivation, const hr_expr *node) {
     return hr_make_binary(algebra, HR_OP_EQ, position_of(derivation, node), hr_known_element(algebra, found));
 }
 
+hr_expr *hr_product_of_others(hr_derivation *derivation, const hr_expr *node) {
+    hr_algebra *algebra = derivation->algebra;
+    const hr_index_set bound = hr_bound_indices(derivation, node);
+    hr_expr *x = hr_primal_of(derivation, node->args[0]);
+    hr_expr *one = hr_make_number(algebra, 1), *zero = hr_make_number(algebra, 0);
+    hr_expr *is_zero = hr_make_binary(algebra, HR_OP_EQ, x, zero);
+    hr_expr *other = hr_make(algebra, HR_OP_WHERE, 3, (hr_expr *[]){is_zero, one, x});
+    hr_expr *own = hr_make(algebra, HR_OP_WHERE, 3, (hr_expr *[]){is_zero, one, zero});
+    hr_expr *product = hr_make_reduction(algebra, HR_OP_REDUCE_PROD, bound, other);
+    hr_expr *zeros = hr_make_reduction(algebra, HR_OP_REDUCE_SUM, bound, own);
+    hr_expr *others = hr_make_binary(algebra, HR_OP_DIV, product, other);
+    return hr_make(algebra, HR_OP_WHERE, 3,
+                   (hr_expr *[]){hr_make_binary(algebra, HR_OP_EQ, zeros, own), others, zero});
+}
+
 /* ---- what elements hold ---- */
 
 /* A sum of products as it is made elsewhere. */

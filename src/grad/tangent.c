@@ -52,6 +52,8 @@ static hr_terms of_reduction(const tangents *t, const hr_expr *node) {
     if (node->op == HR_OP_REDUCE_LOGSUMEXP)
         body = hr_terms_times(algebra, body,
                               hr_primal_exponential(algebra, value_of(t, node->args[0]), value_of(t, node)));
+    if (node->op == HR_OP_REDUCE_PROD)
+        body = hr_terms_times(algebra, body, hr_product_of_others(t->derivation, node));
     body = hr_terms_over(algebra, body, bound);
     return node->op == HR_OP_REDUCE_MEAN ? hr_terms_divide(algebra, body, hr_make_points(algebra, bound))
                                          : body;

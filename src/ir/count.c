@@ -65,7 +65,7 @@ static index_set place(counter *c, const hr_expr *expr, int depth) {
     for (int i = 0; i < expr->arg_count; i++)
         set |= place(c, expr->args[i], depth + (reduction ? expr->bound_count : 0));
     if (reduction) set &= ~set_of(c, expr->bound, expr->bound_count);
-    if (expr->op == HR_OP_SOFTMAX) set |= set_of(c, expr->bound, expr->bound_count);
+    if (hr_op_leaves_free(expr->op)) set |= set_of(c, expr->bound, expr->bound_count);
     return c->free_sets[expr->id] = set;
 }
 
@@ -160,6 +160,7 @@ static hr_status count_reduction(counter *c, const hr_expr *expr) {
     const hr_op_info *info = hr_op_info_of(expr->op);
     HR_TRY(enter(c, expr->bound, expr->bound_count));
     index_set within = c->free_sets[expr->id] | set_of(c, expr->bound, expr->bound_count);
+    if (expr->op == HR_OP_TOPK) within = c->free_sets[expr->args[0]->id]; /* each is compared once */
     const hr_expr *product = contraction_of(c, expr);
     if (product) {
         const double flops = 2 * points(c, within);
@@ -173,11 +174,20 @@ static hr_status count_reduction(counter *c, const hr_expr *expr) {
     return count_expr(c, expr->args[0]);
 }
 
+/* Of a sum so far, no products. */
+static hr_status count_scan(counter *c, const hr_expr *expr) {
+    add(c, expr->args[0]->op == HR_OP_NUMBER ? 1 : 2, HR_SPECIAL_NONE, points(c, c->free_sets[expr->id]));
+    for (int i = 0; i < expr->arg_count; i++)
+        HR_TRY(count_expr(c, expr->args[i]));
+    return HR_OK;
+}
+
 static hr_status count_expr(counter *c, const hr_expr *expr) {
     if (c->counted[expr->id]) return HR_OK;
     c->counted[expr->id] = true;
     if (expr->op == HR_OP_ELEMENT) return count_reads(c, expr);
     if (hr_op_is_reduction(expr->op) || expr->op == HR_OP_SOFTMAX) return count_reduction(c, expr);
+    if (hr_op_is_scan(expr->op)) return count_scan(c, expr);
     const hr_op_info *info = hr_op_info_of(expr->op);
     double times = points(c, c->free_sets[expr->id]);
     bool divides = expr->op == HR_OP_DIV || expr->op == HR_OP_FLOORDIV || expr->op == HR_OP_MOD;

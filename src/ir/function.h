@@ -158,6 +158,11 @@ static inline const hr_expr *hr_statement_condition(const hr_statement *statemen
     return NULL;
 }
 
+/* The index of the left side that a scan goes along, or that counts the ranks of topk; -1: it is neither. */
+static inline int hr_ordered_along(const hr_expr *value) {
+    return hr_op_is_scan(value->op) ? value->bound[0] : value->op == HR_OP_TOPK ? value->args[1]->index : -1;
+}
+
 /* Parameters and results: the first of the tensors. */
 static inline int hr_function_arguments(const hr_function *function) {
     return function->parameter_count + function->result_count;

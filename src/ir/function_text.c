@@ -265,12 +265,15 @@ static void write_reduction(writer *w, const hr_expr *node) {
     hr_text_format(w->out, "%s[", hr_op_info_of(node->op)->name);
     for (int i = 0; i < node->bound_count; i++) {
         if (i) hr_text_append(w->out, ", ", 2);
-        if (node->op == HR_OP_SOFTMAX)
+        if (hr_op_leaves_free(node->op))
             hr_text_format(w->out, "%s", w->function->indices[node->bound[i]].name);
         else
             write_binding(w, node->bound[i]);
     }
+    if (node->op == HR_OP_TOPK)
+        hr_text_format(w->out, ", %s", w->function->indices[node->args[1]->index].name);
     hr_text_append(w->out, "](", 2);
+    if (hr_op_is_scan(node->op)) arg[0] = (written){.expr = node->args[1]};
     write_list(w, arg, 1);
     hr_text_append(w->out, ")", 1);
 }
@@ -308,7 +311,7 @@ static void write_bare(writer *w, written what, int level) {
         hr_text_append(w->out, ")", 1);
         break;
     default:
-        if (hr_op_is_reduction(node->op) || node->op == HR_OP_SOFTMAX)
+        if (hr_op_is_reduction(node->op) || hr_op_leaves_free(node->op))
             write_reduction(w, node);
         else
             write_operation(w, node, level);
@@ -452,9 +455,69 @@ static const hr_expr *without_widening(const hr_expr *subscript) {
     return widened ? subscript->args[0] : subscript;
 }
 
-static void write_statement(writer *w, const hr_statement *statement) {
-    w->statement = statement;
+static bool is_number(const hr_expr *expr, int value) {
+    return expr->op == HR_OP_NUMBER &&
+           (hr_type_is_float(expr->type) ? expr->number == value : expr->whole == value);
+}
+
+/* A sum so far from nothing is a cumsum. */
+static bool is_recurrence(const hr_expr *value) {
+    return hr_op_is_scan(value->op) &&
+           (value->op == HR_OP_SCAN_BACK || !is_number(value->args[0], 1) || !is_number(value->args[2], 0));
+}
+
+/* The element before: `away` stands in the place of the index that the scan goes along. */
+static void write_before(writer *w, const hr_statement *statement, const char *away) {
+    hr_text_format(w->out, "%s", w->function->tensors[statement->tensor].name);
+    for (int a = 0; a < statement->subscript_count; a++) {
+        const int index = statement->subscripts[a]->index;
+        const bool along = index == statement->value->bound[0];
+        hr_text_format(w->out, "%s%s%s", a ? ", " : "[", w->function->indices[index].name, along ? away : "");
+    }
+    hr_text_append(w->out, "]", 1);
+}
+
+/* h[-1, c] = start, where that is not 0. */
+static void write_start(writer *w, const hr_statement *statement, const written *start) {
+    if (is_number(start->expr, 0)) return;
     hr_text_format(w->out, "    %s", w->function->tensors[statement->tensor].name);
+    for (int a = 0; a < statement->subscript_count; a++) {
+        const int index = statement->subscripts[a]->index;
+        hr_text_append(w->out, a ? ", " : "[", a ? 2 : 1);
+        if (index != statement->value->bound[0])
+            hr_text_format(w->out, "%s", w->function->indices[index].name);
+        else if (statement->value->op == HR_OP_SCAN)
+            hr_text_append(w->out, "-1", 2);
+        else
+            hr_extent_append(w->function, w->function->indices[index].extent, w->most, w->out);
+    }
+    hr_text_append(w->out, "] = ", 4);
+    write_expr(w, *start, LEVEL_OR);
+    hr_text_append(w->out, "\n", 1);
+}
+
+/* a * h[t - 1] + b */
+static void write_recurrence(writer *w, const hr_statement *statement, const written *args) {
+    if (!is_number(args[0].expr, 1)) {
+        write_expr(w, args[0], LEVEL_PRODUCT);
+        hr_text_append(w->out, " * ", 3);
+    }
+    write_before(w, statement, statement->value->op == HR_OP_SCAN ? " - 1" : " + 1");
+    if (is_number(args[1].expr, 0)) return;
+    hr_text_append(w->out, " + ", 3);
+    write_expr(w, args[1], LEVEL_PRODUCT);
+}
+
+static void write_statement(writer *w, const hr_statement *statement) {
+    const bool recurs = is_recurrence(statement->value);
+    written args[HR_ARGS_MOST];
+    w->statement = statement;
+    for (int i = 0; i < 3 && recurs;
+         i++) /* with their conversions: the element before has no type of its own */
+        args[i] = (written){.expr = statement->value->args[i]};
+    if (recurs) write_start(w, statement, &args[2]);
+    hr_text_format(w->out, "    %s%s", statement->value->op == HR_OP_TOPK ? "_, " : "",
+                   w->function->tensors[statement->tensor].name);
     const hr_expr *condition = hr_statement_condition(statement), *value = statement->value;
     for (int a = 0; a < statement->subscript_count; a++) {
         const hr_expr *subscript = statement->subscripts[a];
@@ -469,7 +532,10 @@ static void write_statement(writer *w, const hr_statement *statement) {
     hr_text_format(w->out, "%s %s ", statement->subscript_count ? "]" : "",
                    statement->store == HR_STORE_ADD ? "+=" : "=");
     if (condition && value->op == HR_OP_WHERE) value = value->args[1];
-    write_expr(w, (written){.expr = value}, LEVEL_OR);
+    if (recurs)
+        write_recurrence(w, statement, args);
+    else
+        write_expr(w, (written){.expr = value}, LEVEL_OR);
     if (condition) {
         hr_text_append(w->out, " if ", 4);
         write_expr(w, (written){.expr = condition}, LEVEL_OR);

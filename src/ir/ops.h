@@ -64,10 +64,15 @@
     X(REDUCE_MEAN, "mean", 1, 1, NONE)                                                                       \
     X(REDUCE_MAX, "max", 1, 1, NONE)                                                                         \
     X(REDUCE_MIN, "min", 1, 1, NONE)                                                                         \
+    X(REDUCE_PROD, "prod", 1, 1, NONE)                                                                       \
     X(REDUCE_ARGMAX, "argmax", 1, 1, NONE) /* over several indices: the row-major position */                \
     X(REDUCE_ARGMIN, "argmin", 1, 1, NONE)                                                                   \
     X(REDUCE_LOGSUMEXP, "logsumexp", 1, 2, EXP)                                                              \
-    X(SOFTMAX, "softmax", 1, 3, EXP) /* normalised over .bound, which are indices of the scope around it */
+    X(TOPK, "topk", 2, 2, NONE)      /* position over .bound[0] of the element of rank args[1], an index */  \
+    X(SOFTMAX, "softmax", 1, 3, EXP) /* normalised over .bound, which are indices of the scope around it */  \
+    X(SCAN, "cumsum", 3, 2, NONE)    /* y[n] = args[0] * y[n - 1] + args[1] over .bound[0], an index of the  \
+                                        scope around it; y[-1] = args[2]. cumsum: args[0] is the number 1 */ \
+    X(SCAN_BACK, "", 3, 2, NONE)     /* the same from the end: y[n + 1] in the place of y[n - 1] */
 
 typedef enum hr_op {
 #define HR_OP_ENUM(op, name, arity, vector, special) HR_OP_##op,
@@ -90,7 +95,19 @@ static inline bool hr_op_is_dear(hr_op op) {
     return special != HR_SPECIAL_NONE && special != HR_SPECIAL_ROOT;
 }
 static inline bool hr_op_is_reduction(hr_op op) {
-    return op >= HR_OP_REDUCE_SUM && op <= HR_OP_REDUCE_LOGSUMEXP;
+    return op >= HR_OP_REDUCE_SUM && op <= HR_OP_TOPK;
+}
+/* A value that follows from the one before it on an axis. */
+static inline bool hr_op_is_scan(hr_op op) {
+    return op == HR_OP_SCAN || op == HR_OP_SCAN_BACK;
+}
+/* Of a row in order: a stage of its own. */
+static inline bool hr_op_is_ordered(hr_op op) {
+    return hr_op_is_scan(op) || op == HR_OP_TOPK;
+}
+/* It goes along indices of the scope around it, and leaves them free. */
+static inline bool hr_op_leaves_free(hr_op op) {
+    return op == HR_OP_SOFTMAX || hr_op_is_scan(op);
 }
 /* <, <=, >, >=, == or !=. */
 static inline bool hr_op_is_comparison(hr_op op) {

@@ -81,6 +81,7 @@ typedef enum rule {
     COMPARES,   /* numbers to a condition */
     CONDITIONS, /* to a condition */
     SUMS,       /* of whole numbers in i64 */
+    MULTIPLIES, /* whole numbers as i64 */
     FINDS,      /* numbers to a position */
     CHOOSES,    /* a condition and two sides */
     DRAWS,      /* whole numbers to f32 */
@@ -88,19 +89,27 @@ typedef enum rule {
 } rule;
 
 static const unsigned char rules[HR_OP_COUNT] = {
-    [HR_OP_ADD] = NUMBERS,        [HR_OP_SUB] = NUMBERS,         [HR_OP_MUL] = NUMBERS,
-    [HR_OP_FLOORDIV] = NUMBERS,   [HR_OP_MOD] = NUMBERS,         [HR_OP_NEG] = NUMBERS,
-    [HR_OP_ABS] = NUMBERS,        [HR_OP_RELU] = NUMBERS,        [HR_OP_MIN] = NUMBERS,
-    [HR_OP_MAX] = NUMBERS,        [HR_OP_CLAMP] = NUMBERS,       [HR_OP_REDUCE_MAX] = NUMBERS,
-    [HR_OP_REDUCE_MIN] = NUMBERS, [HR_OP_POW] = POWERS,          [HR_OP_LT] = COMPARES,
-    [HR_OP_LE] = COMPARES,        [HR_OP_GT] = COMPARES,         [HR_OP_GE] = COMPARES,
-    [HR_OP_EQ] = COMPARES,        [HR_OP_NE] = COMPARES,         [HR_OP_AND] = CONDITIONS,
-    [HR_OP_OR] = CONDITIONS,      [HR_OP_NOT] = CONDITIONS,      [HR_OP_FLOOR] = KEEPS,
-    [HR_OP_CEIL] = KEEPS,         [HR_OP_ROUND] = KEEPS,         [HR_OP_STOP] = KEEPS,
-    [HR_OP_REDUCE_SUM] = SUMS,    [HR_OP_REDUCE_ARGMAX] = FINDS, [HR_OP_REDUCE_ARGMIN] = FINDS,
-    [HR_OP_BIT_AND] = NUMBERS,    [HR_OP_BIT_XOR] = NUMBERS,     [HR_OP_BIT_OR] = NUMBERS,
-    [HR_OP_SHIFT_LEFT] = NUMBERS, [HR_OP_SHIFT_RIGHT] = NUMBERS, [HR_OP_WHERE] = CHOOSES,
-    [HR_OP_RANDOM] = DRAWS,
+    [HR_OP_ADD] = NUMBERS,          [HR_OP_SUB] = NUMBERS,
+    [HR_OP_MUL] = NUMBERS,          [HR_OP_FLOORDIV] = NUMBERS,
+    [HR_OP_MOD] = NUMBERS,          [HR_OP_NEG] = NUMBERS,
+    [HR_OP_ABS] = NUMBERS,          [HR_OP_RELU] = NUMBERS,
+    [HR_OP_MIN] = NUMBERS,          [HR_OP_MAX] = NUMBERS,
+    [HR_OP_CLAMP] = NUMBERS,        [HR_OP_REDUCE_MAX] = NUMBERS,
+    [HR_OP_REDUCE_MIN] = NUMBERS,   [HR_OP_POW] = POWERS,
+    [HR_OP_LT] = COMPARES,          [HR_OP_LE] = COMPARES,
+    [HR_OP_GT] = COMPARES,          [HR_OP_GE] = COMPARES,
+    [HR_OP_EQ] = COMPARES,          [HR_OP_NE] = COMPARES,
+    [HR_OP_AND] = CONDITIONS,       [HR_OP_OR] = CONDITIONS,
+    [HR_OP_NOT] = CONDITIONS,       [HR_OP_FLOOR] = KEEPS,
+    [HR_OP_CEIL] = KEEPS,           [HR_OP_ROUND] = KEEPS,
+    [HR_OP_STOP] = KEEPS,           [HR_OP_REDUCE_SUM] = SUMS,
+    [HR_OP_REDUCE_ARGMAX] = FINDS,  [HR_OP_REDUCE_ARGMIN] = FINDS,
+    [HR_OP_BIT_AND] = NUMBERS,      [HR_OP_BIT_XOR] = NUMBERS,
+    [HR_OP_BIT_OR] = NUMBERS,       [HR_OP_SHIFT_LEFT] = NUMBERS,
+    [HR_OP_SHIFT_RIGHT] = NUMBERS,  [HR_OP_WHERE] = CHOOSES,
+    [HR_OP_RANDOM] = DRAWS,         [HR_OP_REDUCE_PROD] = MULTIPLIES,
+    [HR_OP_TOPK] = FINDS,           [HR_OP_SCAN] = MULTIPLIES,
+    [HR_OP_SCAN_BACK] = MULTIPLIES,
 };
 
 hr_op_types hr_op_types_of(hr_op op, int count, const hr_argument_type *args) {
@@ -116,6 +125,10 @@ hr_op_types hr_op_types_of(hr_op op, int count, const hr_argument_type *args) {
         return all(HR_BOOL, HR_BOOL);
     case SUMS:
         return all(number, hr_type_is_float(number) ? number : HR_I64);
+    case MULTIPLIES: {
+        const hr_dtype wide = hr_type_is_float(number) ? number : HR_I64;
+        return all(wide, wide);
+    }
     case FINDS:
         return all(number, HR_I64);
     case CHOOSES: {

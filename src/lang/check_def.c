@@ -27,7 +27,7 @@ static bool declare(hr_checker *checker, hr_def_syntax *def) {
     hr_dtype dtype;
     if (def->standard && def->symbol->def) return false;
     bool known = hr_dtype_parse(name, def->symbol->length, &dtype);
-    for (hr_op op = HR_OP_EXP; op <= HR_OP_SOFTMAX; op++)
+    for (hr_op op = HR_OP_EXP; op <= HR_OP_SCAN; op++)
         known |= strcmp(hr_op_info_of(op)->name, name) == 0;
     if (!hr_check_small(checker, def->symbol, def->place, "function")) return false;
     if (known)

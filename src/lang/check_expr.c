@@ -39,7 +39,7 @@ hr_op hr_check_function_named(const char *name) {
 }
 
 hr_op hr_check_reducer_named(const char *name) {
-    return op_named(name, HR_OP_REDUCE_SUM, HR_OP_SOFTMAX);
+    return op_named(name, HR_OP_REDUCE_SUM, HR_OP_SCAN);
 }
 
 void hr_check_consider_ops(hr_nearest *nearest, hr_op first, hr_op last) {
@@ -63,7 +63,7 @@ const char *hr_check_habit(const char *name) {
                                             {"minimum", "; write min(a, b)"},
                                             {"if", "; write where(condition, a, b)"},
                                             {"select", "; write where(condition, a, b)"},
-                                            {"prod", "; write exp(sum[k](log(x[k]))) where all are above 0"},
+                                            {"product", "; write prod[k](x[k])"},
                                             {"mod", "; write a % b"},
                                             {"fma", "; write a * b + c"},
                                             {"swish", "; write silu(x)"},
@@ -312,7 +312,8 @@ static bool rank_is(hr_checker *checker, const hr_syntax *syntax, int id) {
 
 /* x or x[subscripts] of tensor `id` */
 static hr_expr *element(hr_checker *checker, const hr_syntax *syntax, int id) {
-    bool good = may_be_read(checker, id, syntax->place) && rank_is(checker, syntax, id);
+    const bool before = hr_check_may_be_before(checker, id, syntax);
+    bool good = before || (may_be_read(checker, id, syntax->place) && rank_is(checker, syntax, id));
     int rank = syntax->item_count;
     hr_expr *subscripts[HR_RANK_MAX] = {0};
     int i = 0;
@@ -322,8 +323,9 @@ static hr_expr *element(hr_checker *checker, const hr_syntax *syntax, int id) {
         if (i < HR_RANK_MAX) subscripts[i] = subscript;
     }
     if (!good) return NULL;
-    hr_expr *new = hr_check_node(checker, HR_OP_ELEMENT,
-                                 hr_compute_type(checker->function->tensors[id].dtype), syntax->place, rank);
+    const hr_dtype type =
+        before ? hr_check_before_type(checker, id) : hr_compute_type(checker->function->tensors[id].dtype);
+    hr_expr *new = hr_check_node(checker, HR_OP_ELEMENT, type, syntax->place, rank);
     if (!new) return NULL;
     new->tensor = id;
     for (i = 0; i < rank; i++) {
@@ -332,6 +334,7 @@ static hr_expr *element(hr_checker *checker, const hr_syntax *syntax, int id) {
         hr_checked_expr *checked = (hr_checked_expr *)new;
         if (depth >= checked->depth) checked->depth = depth + 1;
     }
+    if (before) return hr_check_before(checker, new) ? new : NULL;
     return note_axes(checker, new) && is_own_element(checker, new) ? new : NULL;
 }
 
@@ -351,6 +354,7 @@ static hr_expr *name(hr_checker *checker, const hr_syntax *syntax) {
         return symbol->frame == checker->frame ? symbol->argument : NULL;
     hr_check_bind(checker, symbol);
     if (symbol->index >= 0) {
+        if (checker->indices[symbol->index].stands_for) return checker->indices[symbol->index].stands_for;
         hr_expr *new = hr_check_node(checker, HR_OP_INDEX, HR_I64, syntax->place, 0);
         if (new) new->index = symbol->index;
         return new;

@@ -26,13 +26,13 @@ static void unknown_reducer(hr_checker *checker, const hr_syntax *syntax) {
         return;
     }
     hr_nearest nearest = hr_nearest_to(checker->messages, name);
-    hr_check_consider_ops(&nearest, HR_OP_REDUCE_SUM, HR_OP_SOFTMAX);
+    hr_check_consider_ops(&nearest, HR_OP_REDUCE_SUM, HR_OP_SCAN);
     const char *habit = hr_check_habit(name);
-    hr_messages_add(checker->messages, syntax->place, "there is no reducer '%s'%s",
-                    shown(syntax->symbol).text,
-                    nearest.best ? hr_nearest_words(&nearest).text
-                    : habit      ? habit
-                                 : "; there are sum mean max min argmax argmin logsumexp softmax any all");
+    hr_messages_add(
+        checker->messages, syntax->place, "there is no reducer '%s'%s", shown(syntax->symbol).text,
+        nearest.best ? hr_nearest_words(&nearest).text
+        : habit      ? habit
+                : "; there are sum mean max min prod argmax argmin logsumexp softmax cumsum topk any all");
 }
 
 /* ---- ranges ---- */
@@ -100,7 +100,7 @@ static bool set_condition(hr_checker *checker, int index, bounds *bounds) {
     return bounds->condition != NULL;
 }
 
-static bool names_index(hr_checker *checker, const hr_syntax *syntax, const hr_syntax *index, bool softmax) {
+static bool names_index(hr_checker *checker, const hr_syntax *syntax, const hr_syntax *index, hr_op op) {
     if (index->kind != HR_SYNTAX_NAME) {
         bool mistaken = syntax->kind == HR_SYNTAX_OPERATION && syntax->op == HR_OP_LE;
         hr_messages_add(checker->messages, syntax->place,
@@ -109,26 +109,26 @@ static bool names_index(hr_checker *checker, const hr_syntax *syntax, const hr_s
                         mistaken ? "; write k < K + 1 for k <= K" : "");
         return false;
     }
-    if (!softmax || hr_check_bind(checker, index->symbol)->index >= 0) return true;
-    hr_messages_add(
-        checker->messages, index->place,
-        "softmax leaves %s free, so %s must be an index of the left side or of a reduction around it",
-        shown(index->symbol).text, shown(index->symbol).text);
+    if (!hr_op_leaves_free(op) || hr_check_bind(checker, index->symbol)->index >= 0) return true;
+    hr_messages_add(checker->messages, index->place,
+                    "%s leaves %s free, so %s must be an index of the left side or of a reduction around it",
+                    hr_op_info_of(op)->name, shown(index->symbol).text, shown(index->symbol).text);
     return false;
 }
 
 /* range = index [ "<" extent ] | index "<" expression | index "from" expression "to" expression */
-static bool range(hr_checker *checker, const hr_syntax *syntax, bool softmax, int *out, bounds *bounds) {
+static bool range(hr_checker *checker, const hr_syntax *syntax, hr_op op, int *out, bounds *bounds) {
     const range_syntax parts = parts_of(syntax);
     const hr_syntax *index = parts.index, *limit = parts.begin ? NULL : parts.end;
     const bool data = parts.begin || (limit && !is_extent(limit));
     *bounds = (struct bounds){0};
-    if (index->kind != HR_SYNTAX_NAME) return names_index(checker, syntax, index, softmax);
+    if (index->kind != HR_SYNTAX_NAME) return names_index(checker, syntax, index, op);
     hr_expr *extent = limit && !data ? hr_check_extent(checker, limit) : NULL;
     if (limit && !data && !extent) return false;
-    if (!names_index(checker, syntax, index, softmax)) return false;
+    if (!names_index(checker, syntax, index, op)) return false;
     if (data && !check_bounds(checker, &parts, bounds)) return false;
-    *out = softmax ? index->symbol->index : hr_check_open_index(checker, index->symbol, index->place);
+    *out = hr_op_leaves_free(op) ? index->symbol->index
+                                 : hr_check_open_index(checker, index->symbol, index->place);
     if (*out < 0 || (data && !set_condition(checker, *out, bounds))) return false;
     return !extent || hr_check_range(checker, *out, extent, limit->place, "a range", NULL);
 }
@@ -139,8 +139,9 @@ static bool range(hr_checker *checker, const hr_syntax *syntax, bool softmax, in
 static hr_expr *neutral(hr_checker *checker, hr_op op, const hr_expr *arg) {
     const bool largest = op == HR_OP_REDUCE_MIN || op == HR_OP_REDUCE_ARGMIN;
     const bool whole = !hr_type_is_float(arg->type);
-    if (op == HR_OP_REDUCE_SUM || op == HR_OP_REDUCE_MEAN)
+    if (op == HR_OP_REDUCE_SUM || op == HR_OP_REDUCE_MEAN || op == HR_OP_SCAN)
         return hr_check_number(checker, arg->place, HR_I64, 0, 0);
+    if (op == HR_OP_REDUCE_PROD) return hr_check_number(checker, arg->place, HR_I64, 1, 1);
     if (!whole || op == HR_OP_REDUCE_LOGSUMEXP || op == HR_OP_SOFTMAX)
         return hr_check_number(checker, arg->place, HR_F32, largest ? INFINITY : -INFINITY, 0);
     const int64_t number = arg->type == HR_I64 ? largest ? INT64_MAX : INT64_MIN
@@ -223,13 +224,13 @@ static hr_expr *as_number(hr_checker *checker, const hr_syntax *syntax, hr_expr 
 
 static hr_expr *reduced(hr_checker *checker, const hr_syntax *syntax, hr_op op, int *bound,
                         const bounds *bounds, int count) {
-    bool softmax = op == HR_OP_SOFTMAX;
-    for (int i = 0; i < count && softmax; i++)
+    const bool free = hr_op_leaves_free(op);
+    for (int i = 0; i < count && free; i++)
         checker->indices[bound[i]].normalised++;
     hr_expr *arg = hr_check_expression(checker, syntax->body);
-    for (int i = 0; i < count && softmax; i++)
+    for (int i = 0; i < count && free; i++)
         checker->indices[bound[i]].normalised--;
-    if (!arg || (!softmax && !hr_check_has_extents(checker, bound, count))) return NULL;
+    if (!arg || (!free && !hr_check_has_extents(checker, bound, count))) return NULL;
     bool bounded = false;
     for (int i = 0; i < count; i++)
         bounded = bounded || bounds[i].condition;
@@ -238,6 +239,7 @@ static hr_expr *reduced(hr_checker *checker, const hr_syntax *syntax, hr_op op, 
     reducer_of(syntax->symbol->name, &condition);
     if (condition && !(arg = as_number(checker, syntax, arg))) return NULL;
     arg = within(checker, op, bounds, count, arg);
+    if (op == HR_OP_SCAN) return hr_check_cumsum(checker, syntax->place, bound[0], arg);
     const bool mean = bounded && op == HR_OP_REDUCE_MEAN;
     hr_expr *new = hr_check_reduction(checker, mean ? HR_OP_REDUCE_SUM : op, syntax->place, arg);
     if (!new || hr_arena_room(checker->arena) < 4096) return NULL;
@@ -259,15 +261,19 @@ hr_expr *hr_check_reduced(hr_checker *checker, const hr_syntax *syntax) {
         unknown_reducer(checker, syntax);
         return NULL;
     }
+    if (op == HR_OP_TOPK) return hr_check_topk_value(checker, syntax);
     int bound[HR_DOMAIN_MAX], count = 0;
     bounds bounds[HR_DOMAIN_MAX];
-    bool good = syntax->item_count >= 1 && syntax->item_count <= HR_DOMAIN_MAX;
-    if (!good)
+    const int most = op == HR_OP_SCAN ? 1 : HR_DOMAIN_MAX;
+    bool good = syntax->item_count >= 1 && syntax->item_count <= most;
+    if (!good && op == HR_OP_SCAN)
+        hr_messages_add(checker->messages, syntax->place, "cumsum goes along one index");
+    else if (!good)
         hr_messages_add(checker->messages, syntax->place, "%s takes 1 to %d indices between its brackets",
                         syntax->symbol->name, HR_DOMAIN_MAX);
     int opened = checker->live_count;
     for (const hr_syntax *item = syntax->items; item && good; item = item->next, count++) {
-        good = range(checker, item, op == HR_OP_SOFTMAX, &bound[count], &bounds[count]);
+        good = range(checker, item, op, &bound[count], &bounds[count]);
         for (int i = 0; i < count && good; i++)
             if (bound[i] == bound[count]) {
                 hr_messages_add(checker->messages, item->place, "an index stands twice in these brackets");

@@ -146,12 +146,21 @@ static hr_status check_element(subscript_check *check, int tensor, int count, hr
     return HR_OK;
 }
 
+/* There are as many elements as are asked for. */
+static void check_rank(subscript_check *check, const hr_expr *topk) {
+    const int64_t all = check->sizes[topk->bound[0]], most = check->sizes[topk->args[1]->index];
+    if (most > all)
+        hr_messages_add(&check->messages, topk->place, "topk of %lld element%s cannot give the first %lld",
+                        (long long)all, all == 1 ? "" : "s", (long long)most);
+}
+
 /* Visits what is evaluated outside every `where`, and not for empty reductions. */
 static hr_status check_expr(subscript_check *check, const hr_expr *expr) {
     if (check->seen[expr->id]) return HR_OK;
     check->seen[expr->id] = 1;
     if (expr->op == HR_OP_WHERE) return check_expr(check, expr->args[0]);
-    if (hr_op_is_reduction(expr->op) || expr->op == HR_OP_SOFTMAX)
+    if (expr->op == HR_OP_TOPK) check_rank(check, expr);
+    if (hr_op_is_reduction(expr->op) || hr_op_leaves_free(expr->op))
         for (int i = 0; i < expr->bound_count; i++)
             if (check->empty[expr->bound[i]]) return HR_OK;
     if (expr->op == HR_OP_ELEMENT) HR_TRY(check_element(check, expr->tensor, expr->arg_count, expr->args));

@@ -39,8 +39,8 @@ hr_expr *hr_check_node(hr_checker *checker, hr_op op, hr_dtype type, hr_place pl
     return &new->expr;
 }
 
-static hr_expr *node_of(hr_checker *checker, hr_op op, hr_dtype type, hr_place place, int count,
-                        hr_expr **args) {
+hr_expr *hr_check_node_of(hr_checker *checker, hr_op op, hr_dtype type, hr_place place, int count,
+                          hr_expr **args) {
     hr_expr *new = hr_check_node(checker, op, type, place, count);
     if (!new) return NULL;
     hr_checked_expr *checked = (hr_checked_expr *)new;
@@ -74,7 +74,7 @@ static hr_expr *converted(hr_checker *checker, hr_expr *expr, hr_dtype type) {
     if (!expr || expr->type == type) return expr;
     if (hr_argument_type_of(expr).weak)
         return hr_check_number(checker, expr->place, type, expr->number, expr->whole);
-    return node_of(checker, HR_OP_CONVERT, type, expr->place, 1, &expr);
+    return hr_check_node_of(checker, HR_OP_CONVERT, type, expr->place, 1, &expr);
 }
 
 /* The node, its arguments brought to the types that the operation asks for. */
@@ -86,7 +86,7 @@ static hr_expr *typed(hr_checker *checker, hr_op op, hr_place place, int count, 
     const hr_op_types made = hr_op_types_of(op, count, types);
     for (int i = 0; i < count; i++)
         inner[i] = converted(checker, args[i], made.args[i]);
-    return node_of(checker, op, made.result, place, count, inner);
+    return hr_check_node_of(checker, op, made.result, place, count, inner);
 }
 
 /* ---- numbers of the text among themselves ---- */
@@ -249,7 +249,7 @@ hr_expr *hr_check_reduction(hr_checker *checker, hr_op op, hr_place place, hr_ex
 
 hr_expr *hr_check_conversion(hr_checker *checker, hr_dtype dtype, hr_place place, hr_expr *arg) {
     if (!arg) return NULL;
-    hr_expr *new = node_of(checker, HR_OP_CONVERT, hr_compute_type(dtype), place, 1, &arg);
+    hr_expr *new = hr_check_node_of(checker, HR_OP_CONVERT, hr_compute_type(dtype), place, 1, &arg);
     if (new) new->dtype = dtype;
     return new;
 }

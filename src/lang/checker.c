@@ -163,8 +163,9 @@ static void open_indices_within(hr_checker *checker, left_side *left, const hr_s
     }
     bool reduction = syntax->kind == HR_SYNTAX_REDUCTION;
     around here = {syntax, outer};
-    if (reduction && strcmp(syntax->symbol->name, hr_op_info_of(HR_OP_SOFTMAX)->name) != 0)
-        outer = &here; /* softmax leaves its indices free */
+    const hr_op op = reduction ? hr_check_reducer_named(syntax->symbol->name) : HR_OP_COUNT;
+    if (reduction && !hr_op_leaves_free(op))
+        outer = &here; /* softmax and cumsum leave their indices free */
     else
         for (const hr_syntax *item = syntax->items; item; item = item->next)
             open_indices_within(checker, left, item, outer);
@@ -345,9 +346,13 @@ static bool check_sides(hr_checker *checker, const hr_statement_syntax *syntax, 
     check_left(checker, syntax, &left);
     if (left.good && statement->store == HR_STORE_PLACE) left.good = !reads_itself(checker, statement);
     if (left.good) {
+        hr_recurrence recurrence = {statement, -1, false};
         checker->target = statement->tensor;
         checker->own = may_read_own(statement, tensor) ? statement : NULL;
+        checker->recurrence = statement->store == HR_STORE_WHOLE ? &recurrence : NULL;
         statement->value = hr_check_expression(checker, syntax->right);
+        checker->recurrence = NULL;
+        if (statement->value) statement->value = hr_check_recurrence(checker, &recurrence, statement->value);
         if (statement->value) statement->value = without_own_rounding(statement, tensor);
         left.good = statement->value != NULL;
         if (left.good && syntax->condition)
@@ -414,6 +419,7 @@ void hr_check_statement(hr_checker *checker, const hr_statement_syntax *syntax) 
         hr_check_call(checker, syntax, call);
         return;
     }
+    if (hr_check_topk(checker, syntax) || hr_check_start(checker, syntax)) return;
     if (!syntax->left || syntax->left->next) {
         no_call(checker, syntax);
         return;

@@ -29,15 +29,17 @@ static inline bool hr_symbol_is_capital(const hr_symbol *symbol) {
 typedef struct hr_index_state {
     hr_symbol *symbol;
     bool live;
-    bool failed;        /* its extents disagree, which was said */
-    int normalised;     /* softmaxes over it that enclose the present place */
-    const char *origin; /* in words, what gave it its extent */
+    bool failed;         /* its extents disagree, which was said */
+    int normalised;      /* softmaxes over it that enclose the present place */
+    const char *origin;  /* in words, what gave it its extent */
+    hr_expr *stands_for; /* what it is read as; NULL = itself */
 } hr_index_state;
 
 typedef struct hr_tensor_state {
     bool assigned;
-    bool failed; /* its statement was no good: uses of it say nothing */
-    int line;    /* of its statement */
+    bool failed;                             /* its statement was no good: uses of it say nothing */
+    int line;                                /* of its statement */
+    const struct hr_statement_syntax *start; /* of a recurrence: what stands before its first element */
 } hr_tensor_state;
 
 /* A def while its body is expanded. */
@@ -68,8 +70,10 @@ typedef struct hr_checker {
     const struct hr_expansion *expansion; /* the call that is written out, NULL = none */
     int written_out;                      /* statements of calls in this kernel */
     /* the statement that is checked */
-    int target;              /* its tensor, -1 while the left side is read */
-    const hr_statement *own; /* non-NULL where an inout's own element may be read */
+    int target;                       /* its tensor, -1 while the left side is read */
+    const hr_statement *own;          /* non-NULL where an inout's own element may be read */
+    struct hr_recurrence *recurrence; /* non-NULL where the element before may be read */
+    const struct hr_topk *topk;       /* non-NULL in a statement that is one */
 } hr_checker;
 
 /* ---- suggestions ---- */
@@ -114,6 +118,37 @@ bool hr_check_arity(hr_checker *checker, const hr_syntax *call, int arity);
 /* sum[k < K](x[k]) */
 hr_expr *hr_check_reduced(hr_checker *checker, const hr_syntax *syntax);
 
+/* ---- check_scan.c ---- */
+
+/* h[t, c] = a[t, c] * h[t - 1, c] + b[t, c]: how the statement reads the element before the one that it
+ * assigns. */
+typedef struct hr_recurrence {
+    const hr_statement *statement;
+    int axis;  /* that it goes along; -1 = it has not been read */
+    bool back; /* h[t + 1] */
+} hr_recurrence;
+
+/* The element may be one before: of a tensor that is no inout, in its own statement. */
+bool hr_check_may_be_before(const hr_checker *checker, int tensor, const hr_syntax *syntax);
+/* Its type until hr_check_recurrence(): the result's, or that of a small number, which the others widen. */
+hr_dtype hr_check_before_type(const hr_checker *checker, int tensor);
+/* Notes it; false after a message. */
+bool hr_check_before(hr_checker *checker, const hr_expr *element);
+/* The statement's value where it reads the element before: a scan. */
+hr_expr *hr_check_recurrence(hr_checker *checker, const hr_recurrence *recurrence, hr_expr *value);
+/* h[-1, c] = h0[c]: what stands before a first element. Takes it, or says what is wrong; false: it is none.
+ */
+bool hr_check_start(hr_checker *checker, const hr_statement_syntax *syntax);
+/* The sum so far of `arg` along the index. */
+hr_expr *hr_check_cumsum(hr_checker *checker, hr_place place, int index, hr_expr *arg);
+
+/* ---- check_topk.c ---- */
+
+/* value[m, r], place[m, r] = topk[n, r < K](x[m, n]). False: it is none. */
+bool hr_check_topk(hr_checker *checker, const hr_statement_syntax *syntax);
+/* What stands behind the = of either of the two statements that it is. */
+hr_expr *hr_check_topk_value(hr_checker *checker, const hr_syntax *syntax);
+
 /* ---- check_def.c ---- */
 
 /* Names, numbers of arguments and recursion of all defs, called or not. */
@@ -129,6 +164,9 @@ hr_expr *hr_check_number(hr_checker *checker, hr_place place, hr_dtype type, dou
 /* Types, folds literals, inserts conversions. `args` is copied. */
 hr_expr *hr_check_operation(hr_checker *checker, hr_op op, hr_place place, int count, hr_expr **args);
 hr_expr *hr_check_reduction(hr_checker *checker, hr_op op, hr_place place, hr_expr *arg);
+/* A node over these arguments, of the given types. */
+hr_expr *hr_check_node_of(hr_checker *checker, hr_op op, hr_dtype type, hr_place place, int count,
+                          hr_expr **args);
 hr_expr *hr_check_conversion(hr_checker *checker, hr_dtype dtype, hr_place place, hr_expr *arg);
 
 /* ---- check_extent.c ---- */

@@ -47,7 +47,6 @@ typedef struct grouper {
 static bool is_reduction(const hr_statement *statement) {
     return hr_op_is_reduction(statement->value->op);
 }
-
 static const int *bound_of(const hr_statement *statement, int *count) {
     *count = is_reduction(statement) ? statement->value->bound_count : 0;
     return statement->value->bound;
@@ -191,6 +190,7 @@ static bool kind_fits(fit *f) {
     memcpy(all, a->task, (size_t)a->task_count * sizeof *all);
     memcpy(all + a->task_count, a->row, (size_t)a->row_count * sizeof *all);
     f->row_level = false;
+    if (hr_op_is_ordered(s->value->op)) return false;
     if (s->store != HR_STORE_WHOLE) {
         f->step.kind = HR_STEP_SCATTER;
         return a->step_count == 0 && hr_indices_same(s->domain, s->domain_count, all, all_count);
@@ -459,6 +459,21 @@ static bool take_contract(grouper *g, attempt *a, bool unfused) {
     return true;
 }
 
+/* What goes along an axis in order is a stage of its own: its tasks are the other indices. */
+static bool take_ordered(grouper *g, attempt *a) {
+    int first = 0;
+    while (g->done[first])
+        first++;
+    const hr_statement *s = &g->function->statements[first];
+    const int along = hr_ordered_along(s->value);
+    const hr_step step = {.statement = first, .kind = HR_STEP_ORDERED, .reduce = s->value->op};
+    if (along < 0) return false;
+    *a = (attempt){.row_count = 1, .row = {s->value->bound[0]}, .step_count = 1, .steps = {step}};
+    for (int i = 0; i < s->domain_count; i++)
+        if (s->domain[i] != along) a->task[a->task_count++] = s->domain[i];
+    return add_stage(g, a) != NULL;
+}
+
 static void take_best_split(grouper *g, attempt *a, attempt *best, bool unfused) {
     best->step_count = 0;
     int suggested = 0;
@@ -477,7 +492,8 @@ static hr_status group_all(grouper *g, bool unfused) {
     hr_status status = HR_OK;
     while (g->remaining && status == HR_OK && !g->graph->full) {
         int before = g->remaining;
-        if (!take_contract(g, &attempts[0], unfused)) take_best_split(g, &attempts[0], &attempts[1], unfused);
+        if (!take_ordered(g, &attempts[0]) && !take_contract(g, &attempts[0], unfused))
+            take_best_split(g, &attempts[0], &attempts[1], unfused);
         if (g->remaining == before)
             status = hr_fail(HR_INTERNAL, "no stage fits a statement of kernel %.60s", g->function->name);
     }

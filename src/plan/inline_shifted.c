@@ -45,7 +45,8 @@ static bool is_cheap(const inlining *s, const hr_statement *statement) {
     bool local =
         s->graph->function->tensors[tensor].role == HR_ROLE_LOCAL && s->graph->storage[tensor] == tensor;
     return local && !(s->elsewhere && s->elsewhere[tensor]) && statement->store == HR_STORE_WHOLE &&
-           !hr_op_is_reduction(statement->value->op) && cost(s, statement->value) <= NODES_MOST;
+           !hr_op_is_reduction(statement->value->op) && !hr_op_is_scan(statement->value->op) &&
+           cost(s, statement->value) <= NODES_MOST;
 }
 
 /* ---- elements that are what they are made from ---- */

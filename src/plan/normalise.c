@@ -52,7 +52,7 @@ static bool source_element_is_checked(const normaliser *n, const hr_expr *elemen
 static bool is_sensitive(normaliser *n, const hr_expr *expr) {
     signed char *known = &n->sensitive[expr->id];
     if (*known >= 0) return *known;
-    bool result = hr_op_is_reduction(expr->op) || expr->op == HR_OP_SOFTMAX ||
+    bool result = hr_op_is_reduction(expr->op) || hr_op_leaves_free(expr->op) ||
                   (expr->op == HR_OP_ELEMENT && source_element_is_checked(n, expr));
     for (int i = 0; i < expr->arg_count; i++)
         if (is_sensitive(n, expr->args[i])) result = true;
@@ -197,7 +197,7 @@ static hr_expr *spell_out(normaliser *n, const hr_expr *expr, hr_expr *body) {
 }
 
 static const char *reduction_name(hr_op op) {
-    static const char *const names[] = {"sum", "mean", "max", "min", "argmax", "argmin", "logsumexp"};
+    static const char *const names[] = {"sum", "mean", "max", "min", "prod", "argmax", "argmin", "logsumexp"};
     return names[op - HR_OP_REDUCE_SUM];
 }
 
@@ -276,7 +276,27 @@ static hr_expr *take_apart(normaliser *n, const hr_expr *expr, hr_expr *body) {
     return sum_apart(n, expr, &whole);
 }
 
+/* What a scan reads it reads wherever its own value is asked for. */
+static hr_expr *rewrite_scan(normaliser *n, const hr_expr *expr, bool top) {
+    hr_expr *args[3];
+    for (int i = 0; i < 3; i++)
+        args[i] = rewrite(n, expr->args[i], NULL);
+    hr_expr *value = hr_graph_with_args(n->graph, expr, args);
+    return top ? value : hoist(n, value, "scan", expr->place);
+}
+
+static hr_expr *rewrite_topk(normaliser *n, const hr_expr *expr, bool top) {
+    hr_expr *args[2] = {NULL, rewrite(n, expr->args[1], NULL)};
+    n->scope[n->scope_count++] = expr->bound[0];
+    args[0] = rewrite(n, expr->args[0], NULL);
+    n->scope_count--;
+    hr_expr *value = hr_graph_with_args(n->graph, expr, args);
+    return top ? value : hoist(n, value, "place", expr->place);
+}
+
 static hr_expr *rewrite_reduction(normaliser *n, const hr_expr *expr, hr_expr *guard, bool top) {
+    if (hr_op_is_scan(expr->op)) return rewrite_scan(n, expr, top);
+    if (expr->op == HR_OP_TOPK) return rewrite_topk(n, expr, top);
     bool binds = expr->op != HR_OP_SOFTMAX;
     for (int i = 0; binds && i < expr->bound_count; i++)
         n->scope[n->scope_count++] = expr->bound[i];
@@ -316,7 +336,7 @@ static hr_expr *conjunction(hr_graph *graph, hr_expr *a, hr_expr *b) {
 
 static hr_expr *rewrite_node(normaliser *n, const hr_expr *expr, hr_expr *guard) {
     hr_graph *graph = n->graph;
-    if (hr_op_is_reduction(expr->op) || expr->op == HR_OP_SOFTMAX)
+    if (hr_op_is_reduction(expr->op) || hr_op_leaves_free(expr->op))
         return rewrite_reduction(n, expr, guard, false);
     if (expr->op == HR_OP_ELEMENT) return rewrite_element(n, expr, guard);
     if (expr->op == HR_OP_STOP) return rewrite(n, expr->args[0], guard);
@@ -465,9 +485,9 @@ static void normalise_statement(normaliser *n, const hr_statement *statement) {
         return;
     }
     const hr_expr *value = statement->value;
-    hr_expr *copy = hr_op_is_reduction(value->op) && statement->store == HR_STORE_WHOLE
-                        ? rewrite_reduction(n, value, NULL, true)
-                        : rewrite(n, value, NULL);
+    const bool whole = hr_op_is_reduction(value->op) || hr_op_is_scan(value->op);
+    hr_expr *copy = whole && statement->store == HR_STORE_WHOLE ? rewrite_reduction(n, value, NULL, true)
+                                                                : rewrite(n, value, NULL);
     bool inout = n->source->tensors[statement->tensor].role == HR_ROLE_INOUT;
     int order[HR_AXES_MAX + 1];
     hr_expr *subscripts[HR_AXES_MAX + 1];

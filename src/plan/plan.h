@@ -23,7 +23,9 @@ typedef enum hr_shape {
     HR_SHAPE_COLUMN,
     HR_SHAPE_CONTRACT,
     HR_SHAPE_SCATTER,
-    HR_SHAPE_GENERIC
+    HR_SHAPE_GENERIC,
+    HR_SHAPE_SCAN,
+    HR_SHAPE_TOPK
 } hr_shape;
 
 const char *hr_shape_name(hr_shape shape);
@@ -37,6 +39,7 @@ typedef enum hr_step_kind {
     HR_STEP_REDUCE_COLUMN, /* reduction over the task indices, one accumulator an element of a row */
     HR_STEP_REDUCE_ALL, /* reduction over task indices of a row-level or element-level value, one accumulator
                          */
+    HR_STEP_ORDERED,    /* along the row in order: a scan, or the largest of it */
     HR_STEP_SCATTER,    /* into places that depend on data or are named repeatedly */
 } hr_step_kind;
 
@@ -66,7 +69,9 @@ typedef struct hr_step {
     int statement; /* into hr_plan.normal->statements */
     hr_step_kind kind;
     int pass;     /* the pass over the row in which it is computed; HR_STEP_ROW: after that pass */
-    hr_op reduce; /* reductions: HR_OP_REDUCE_SUM, MAX, MIN, ARGMAX, ARGMIN */
+    hr_op reduce; /* reductions: HR_OP_REDUCE_SUM, MAX, MIN, PROD, ARGMAX, ARGMIN; ordered: SCAN, SCAN_BACK,
+                   * TOPK
+                   */
     hr_expr *
         value; /* over the stage's indices; references to values of this stage are replaced or by tensor id */
     hr_expr **subscripts; /* where it is stored: the statement's, with numbers for an axis that is written out
@@ -126,6 +131,11 @@ typedef struct hr_stage {
     bool mask_bound_more, mask_begin_more, mask_whole;
     int mask_bound_last; /* with `mask_bound`: the stage of the second product */
 } hr_stage;
+
+/* Its one step goes along the row in order. */
+static inline bool hr_stage_is_ordered(const hr_stage *stage) {
+    return stage->step_count == 1 && stage->steps[0].kind == HR_STEP_ORDERED;
+}
 
 /* It is computed for itself, not as a part of other values. */
 static inline bool hr_step_is_emitted(const hr_step *step) {

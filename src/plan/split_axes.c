@@ -146,6 +146,7 @@ static hr_visit verify(void *context, const hr_expr *node) {
     splitting *s = context;
     const int rank = node->op == HR_OP_ELEMENT ? s->graph->function->tensors[node->tensor].rank : 0;
     const bool divides = node->op == HR_OP_FLOORDIV && node->args[1] == s->by;
+    if (hr_op_is_ordered(node->op) && s->index[node->bound[0]]) s->good = false;
     for (int i = 0; i < node->arg_count; i++) {
         const hr_expr *arg = node->args[i];
         const bool split = arg->op == HR_OP_INDEX && s->index[arg->index];
@@ -237,7 +238,7 @@ static hr_expr *split(void *context, const hr_expr *node, hr_expr *const *args) 
         if (!element->place.line) element->place = node->place;
         return element;
     }
-    if (!node->bound_count) return hr_graph_with_args(s->graph, node, args);
+    if (!node->bound_count || hr_op_is_ordered(node->op)) return hr_graph_with_args(s->graph, node, args);
     count = node->bound_count;
     const int *bound = split_indices(s, node->bound, &count);
     return hr_graph_reduce(s->graph, node->op, node->type, count, bound, args[0]);

@@ -75,6 +75,8 @@ static hr_status delay_overwrites(valuing *s, hr_stage *stage) {
 hr_shape hr_stage_shape_of(const hr_function *function, const hr_stage *stage) {
     if (stage->contract) return HR_SHAPE_CONTRACT;
     if (hr_stage_has(stage, HR_STEP_SCATTER)) return HR_SHAPE_SCATTER;
+    if (hr_stage_is_ordered(stage))
+        return stage->steps[0].reduce == HR_OP_TOPK ? HR_SHAPE_TOPK : HR_SHAPE_SCAN;
     bool contiguous = stage->row_count > 0;
     for (int i = 0; i < stage->step_count && contiguous; i++) {
         const hr_statement *statement = &function->statements[stage->steps[i].statement];
@@ -90,7 +92,8 @@ hr_shape hr_stage_shape_of(const hr_function *function, const hr_stage *stage) {
 }
 
 const char *hr_shape_name(hr_shape shape) {
-    static const char *const names[] = {"map", "row", "column", "contract", "scatter", "generic"};
+    static const char *const names[] = {"map",     "row",     "column", "contract",
+                                        "scatter", "generic", "scan",   "topk"};
     return names[shape];
 }
 

@@ -70,6 +70,8 @@ static hr_op operation_of(hr_op reduce) {
         return HR_OP_MAX;
     case HR_OP_REDUCE_MIN:
         return HR_OP_MIN;
+    case HR_OP_REDUCE_PROD:
+        return HR_OP_MUL;
     default:
         return HR_OP_REDUCE_SUM; /* none */
     }

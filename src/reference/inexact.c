@@ -46,6 +46,9 @@ static int value_arguments(const hr_expr *node, int *first) {
     case HR_OP_REDUCE_SUM:
     case HR_OP_REDUCE_MAX:
     case HR_OP_REDUCE_MIN:
+    case HR_OP_REDUCE_PROD:
+    case HR_OP_SCAN:
+    case HR_OP_SCAN_BACK:
         return node->arg_count;
     default:
         return 0;

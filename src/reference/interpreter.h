@@ -10,7 +10,8 @@
  *     interpreter_elements.c  elements of tensors          interpreter_values.c   faults, doubt, conversions
  *     interpreter_reduce.c    reductions and softmax       interpreter_scatter.c  +=
  *     interpreter_sum.c       how sums err                 interpreter_errors.c   how arithmetic does
- *     interpreter_memo.c      the tables                   reference.c            the public functions
+ *     interpreter_order.c     scans and topk               interpreter_memo.c     the tables
+ *     reference.c             the public functions
  */
 #ifndef HR_REFERENCE_INTERPRETER_H
 #define HR_REFERENCE_INTERPRETER_H
@@ -68,7 +69,9 @@ typedef struct hr_known {
 /* How one sum errs, while it is added up: interpreter_sum.c. */
 typedef struct hr_sum hr_sum;
 
-/* A reduction's or a softmax row's loop. */
+typedef struct hr_scan_rows hr_scan_rows;
+
+/* A reduction's, a softmax row's or a scan's loop. */
 typedef struct hr_fold {
     const hr_expr *expr;
     hr_code body;
@@ -77,7 +80,9 @@ typedef struct hr_fold {
     int64_t **walk;  /* lanes of each bound index while a strip crosses rows */
     hr_lanes *saved; /* of free indices, then of bound ones */
     hr_sum_order order;
-    hr_sum *sum; /* NULL until it adds up for the first time */
+    hr_sum *sum;           /* NULL until it adds up for the first time */
+    hr_code factor, start; /* scans: args[0] and args[2]; `body` is args[1] */
+    hr_scan_rows *rows;    /* scans: what is known of rows; NULL until one is asked for */
 } hr_fold;
 
 /* Which points of a statement that writes places hit an element: see interpreter_scatter.c. */
@@ -173,6 +178,16 @@ hr_status hr_fault_carry(hr_reference *reference, hr_lanes *lanes, int lane, int
 
 /* The instruction `number` of `code`: a reduction, or a softmax at the current point. */
 hr_status hr_fold_run(hr_reference *reference, hr_code *code, int number, int count);
+
+/* ---- interpreter_order.c: scans and topk ---- */
+
+/* The element of a scan where all indices stand now, that of the scan too. */
+hr_status hr_scan_known(hr_reference *reference, hr_fold *fold, hr_known *out);
+void hr_scan_rows_destroy(hr_scan_rows *rows);
+/* The place of the element whose rank the index of ranks says. */
+hr_status hr_topk_known(hr_reference *reference, hr_fold *fold, hr_known *out);
+/* Sets the bound indices of a fold to the points from `start` on; returns how many. */
+int hr_fold_points(hr_reference *reference, const hr_fold *fold, int64_t start);
 
 /* ---- interpreter_sum.c ---- */
 

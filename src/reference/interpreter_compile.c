@@ -60,6 +60,16 @@ static hr_status reserve(hr_reference *reference, size_t size, void **out) {
     return HR_OK;
 }
 
+/* It has a loop, with code of its own. */
+static bool is_fold(hr_op op) {
+    return hr_op_is_reduction(op) || hr_op_leaves_free(op);
+}
+
+/* The arguments that are computed beside it, and not in its loop. */
+static int own_args(const hr_expr *expr) {
+    return hr_op_is_reduction(expr->op) || hr_op_is_scan(expr->op) ? 0 : expr->arg_count;
+}
+
 /* ---- free indices ---- */
 
 /* The indices on which a reduction's result depends: those that stand in its body and are bound neither by it
@@ -96,8 +106,11 @@ static hr_status find_free(builder *b, hr_fold *fold) {
     if (!marked) return hr_fail(HR_OUT_OF_MEMORY, "not enough memory to interpret this kernel");
     char *bound = marked + index_count + 1;
     hr_status status = collect_indices(b, fold->expr, marked, bound);
-    for (int i = 0; i < fold->expr->bound_count; ++i)
-        bound[fold->expr->bound[i]] = 1;
+    for (int i = 0; i < fold->expr->bound_count; ++i) {
+        const bool free = hr_op_is_scan(fold->expr->op); /* a scan's element depends on its place */
+        bound[fold->expr->bound[i]] = !free;
+        if (free) marked[fold->expr->bound[i]] = 1;
+    }
     size_t count = 0;
     for (int i = 0; i < index_count; ++i)
         count += marked[i] && !bound[i];
@@ -184,6 +197,7 @@ static want wanted(const hr_expr *expr, int position) {
     case HR_OP_CONVERT:
     case HR_OP_REDUCE_ARGMAX:
     case HR_OP_REDUCE_ARGMIN:
+    case HR_OP_TOPK:
         return WANT_AS_IS;
     default:
         if (expr->op == HR_OP_WHERE && position == 0) return WANT_BOOL;
@@ -200,7 +214,7 @@ static int rule_read(const builder *b, int tensor) {
 }
 
 static hr_status finish(builder *b, const hr_expr *expr) {
-    int number, args = hr_op_is_reduction(expr->op) ? 0 : expr->arg_count;
+    int number, args = own_args(expr);
     int *given = NULL;
     HR_TRY(reserve(b->reference, (size_t)args * sizeof *given, (void **)&given));
     for (int i = 0; i < args; ++i)
@@ -215,7 +229,7 @@ static hr_status finish(builder *b, const hr_expr *expr) {
             return hr_fail(HR_INTERNAL, "%s is read before it is assigned",
                            b->function->tensors[expr->tensor].name);
     }
-    if (hr_op_is_reduction(expr->op) || expr->op == HR_OP_SOFTMAX) HR_TRY(fold_for(b, expr, &made->target));
+    if (is_fold(expr->op)) HR_TRY(fold_for(b, expr, &made->target));
     b->instruction[expr->id] = number;
     return HR_OK;
 }
@@ -242,7 +256,7 @@ static hr_status walk(builder *b, const hr_expr *root) {
     while (b->visit_count) {
         visit *top = &b->visits[b->visit_count - 1];
         const hr_expr *expr = top->expr;
-        int next = top->next++, args = hr_op_is_reduction(expr->op) ? 0 : expr->arg_count;
+        int next = top->next++, args = own_args(expr);
         if (expr->op == HR_OP_WHERE && next == 1) HR_TRY(branch(b, expr));
         if (next < args) {
             HR_TRY(enter(b, expr->args[next]));
@@ -306,7 +320,7 @@ static hr_status find_regions(builder *b, hr_code *code) {
 static bool depends_on_own(const builder *b, const hr_instruction *made) {
     if (b->own_all) return true;
     if (made->op == HR_OP_INDEX) return b->owner[made->expr->index] == b->stamp;
-    if (made->op < HR_OP_COUNT && (hr_op_is_reduction((hr_op)made->op) || made->op == HR_OP_SOFTMAX)) {
+    if (made->op < HR_OP_COUNT && is_fold((hr_op)made->op)) {
         const hr_fold *fold = &b->reference->folds[made->target];
         for (int i = 0; i < fold->free_count; ++i)
             if (b->owner[fold->free[i]] == b->stamp) return true;
@@ -349,7 +363,7 @@ static hr_status find_shared(builder *b, hr_code *code, own_indices own) {
     for (int i = 0; i < code->count; ++i) {
         hr_instruction *made = &code->instructions[i];
         if (made->op == HR_OP_INDEX) met[i] = own_bit(own, made->expr->index);
-        if (made->op < HR_OP_COUNT && (hr_op_is_reduction((hr_op)made->op) || made->op == HR_OP_SOFTMAX)) {
+        if (made->op < HR_OP_COUNT && is_fold((hr_op)made->op)) {
             const hr_fold *fold = &b->reference->folds[made->target];
             for (int k = 0; k < fold->free_count; ++k)
                 met[i] |= own_bit(own, fold->free[k]);
@@ -379,7 +393,7 @@ static hr_status build(builder *b, const hr_expr *root, want want, own_indices o
     HR_TRY(find_shared(b, code, own));
     for (int i = 0; i < code->count; ++i) {
         int op = code->instructions[i].op;
-        code->heavy |= op < HR_OP_COUNT && (hr_op_is_reduction((hr_op)op) || op == HR_OP_SOFTMAX);
+        code->heavy |= op < HR_OP_COUNT && is_fold((hr_op)op);
     }
     return HR_OK;
 }
@@ -403,17 +417,27 @@ static hr_status build_rule(builder *b, int number) {
     return HR_OK;
 }
 
-static hr_status build_fold(builder *b, int number) {
+/* The code of one of its arguments, which runs over its bound indices. */
+static hr_status build_part(builder *b, int number, int arg, hr_code *out) {
     const hr_expr *expr = b->reference->folds[number].expr;
-    want want = wanted(expr, 0);
     ++b->stamp;
     b->statement = b->fold_statement[number];
     b->own_all = false;
     for (int i = 0; i < expr->bound_count; ++i)
         b->owner[expr->bound[i]] = b->stamp;
-    hr_code body = {0}; /* building may move the folds */
-    HR_TRY(build(b, expr->args[0], want, (own_indices){expr->bound_count, expr->bound}, &body));
+    return build(b, expr->args[arg], wanted(expr, arg), (own_indices){expr->bound_count, expr->bound}, out);
+}
+
+static hr_status build_fold(builder *b, int number) {
+    const hr_expr *expr = b->reference->folds[number].expr;
+    const bool scan = hr_op_is_scan(expr->op);
+    hr_code body = {0}, factor = {0}, start = {0}; /* building may move the folds */
+    HR_TRY(build_part(b, number, scan ? 1 : 0, &body));
+    if (scan) HR_TRY(build_part(b, number, 0, &factor));
+    if (scan) HR_TRY(build_part(b, number, 2, &start));
     b->reference->folds[number].body = body;
+    b->reference->folds[number].factor = factor;
+    b->reference->folds[number].start = start;
     return HR_OK;
 }
 
@@ -433,7 +457,8 @@ static size_t array_count(const hr_reference *reference) {
             count += (size_t)rule->subscripts[k].count;
     }
     for (int i = 0; i < reference->fold_count; ++i)
-        count += (size_t)reference->folds[i].body.count + (size_t)reference->folds[i].expr->bound_count;
+        count += (size_t)reference->folds[i].body.count + (size_t)reference->folds[i].factor.count +
+                 (size_t)reference->folds[i].start.count + (size_t)reference->folds[i].expr->bound_count;
     return count;
 }
 
@@ -471,6 +496,8 @@ static hr_status allocate_lanes(hr_reference *reference) {
     for (int i = 0; i < reference->fold_count; ++i) {
         hr_fold *fold = &reference->folds[i];
         place_lanes(fold->body.lanes, fold->body.count, reference->width, &next);
+        place_lanes(fold->factor.lanes, fold->factor.count, reference->width, &next);
+        place_lanes(fold->start.lanes, fold->start.count, reference->width, &next);
         for (int k = 0; k < fold->expr->bound_count; ++k)
             fold->walk[k] = (int64_t *)(void *)take(&next, ARRAY_BYTES * (size_t)reference->width);
     }

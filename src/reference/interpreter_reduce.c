@@ -20,6 +20,9 @@ typedef struct tally {
     hr_sum *errors;                      /* theirs */
     double best, best_bound, best_noise; /* the largest, smallest or peak */
     double rival;                        /* argmax: the most that any other may be; argmin: the least */
+    double product, reach, own_reach;    /* of values; with their errors, and with those that are their own */
+    double above, below; /* products of the sizes over 1 and under 1: no partial product is beyond */
+    int64_t count;
     int64_t whole_sum, whole_best, position;
     int32_t fault;
 } tally;
@@ -66,6 +69,46 @@ static void fold_sum(tally *t, const hr_lanes *lanes, int n) {
     add_strip(t, lanes->value, n);
     for (int i = 0; i < n; ++i)
         hr_sum_add(t->errors, lanes->value[i], lanes->bound[i], lanes->noise[i]);
+}
+
+/* Each factor is off by its error, and each product by a rounding. */
+static void fold_product(tally *t, const hr_lanes *lanes, int n) {
+    const double unit = rounding_of(t->type);
+    if (t->whole) {
+        uint64_t product = (uint64_t)t->whole_sum;
+        for (int i = 0; i < n; ++i)
+            product *= (uint64_t)lanes->whole[i];
+        t->whole_sum = (int64_t)product;
+        return;
+    }
+    for (int i = 0; i < n; ++i) {
+        const double value = lanes->value[i], size = fabs(value);
+        if (!(lanes->bound[i] <= HUGE_VAL) || isinf(lanes->bound[i])) t->lost = true;
+        t->product *= value;
+        t->reach *= (size + lanes->bound[i]) * (1 + unit);
+        t->own_reach *= (size + lanes->noise[i]) * (1 + unit);
+        if (size > 1) t->above *= size;
+        if (size < 1 && size > 0) t->below *= size;
+    }
+    t->count += n;
+}
+
+/* What a partial product of some order may lose: all of it beyond the type's largest number, its precision
+ * below the smallest. */
+static void put_product(tally *t, hr_known *out) {
+    const bool wide = t->type == HR_F64;
+    const double largest = wide ? DBL_MAX : (double)FLT_MAX, tiny = wide ? DBL_MIN : (double)FLT_MIN;
+    const double more = 0x1p-52 * (double)t->count * t->reach;
+    out->value = t->product;
+    out->whole = t->whole_sum;
+    if (t->whole) return;
+    out->bound = t->reach - fabs(t->product) + more;
+    out->noise = fmin(out->bound, t->own_reach - fabs(t->product) + more);
+    if (t->below < tiny) out->bound += tiny * (double)t->count * t->above;
+    if (t->product != t->product && !t->lost) return;
+    if (t->above > largest && t->product == t->product && t->reach > 0) t->lost = true;
+    if (isinf(t->product) && t->below < tiny) t->lost = true;
+    if (t->lost) out->bound = INFINITY, out->noise = 0;
 }
 
 static bool seeks_largest(const tally *t) {
@@ -145,6 +188,9 @@ static void fold_strip(tally *t, hr_lanes *lanes, int n, int64_t position) {
     case HR_OP_REDUCE_MEAN:
         fold_sum(t, lanes, n);
         break;
+    case HR_OP_REDUCE_PROD:
+        fold_product(t, lanes, n);
+        break;
     case HR_OP_REDUCE_LOGSUMEXP:
     case HR_OP_SOFTMAX:
         fold_exponentials(t, lanes, n);
@@ -158,7 +204,7 @@ static void fold_strip(tally *t, hr_lanes *lanes, int n, int64_t position) {
 
 /* Sets the bound indices to the points from `start` on, in row-major order; returns how many. Rows of the
  * last index that are long enough are not crossed, so that it stays affine and the others uniform. */
-static int set_points(hr_reference *reference, const hr_fold *fold, int64_t start) {
+int hr_fold_points(hr_reference *reference, const hr_fold *fold, int64_t start) {
     int last = fold->expr->bound_count - 1;
     int64_t row = fold->extents[last], count = fold->total - start, rest = start;
     bool cross = last > 0 && row < 32 && row < reference->width;
@@ -183,7 +229,7 @@ static int set_points(hr_reference *reference, const hr_fold *fold, int64_t star
 
 static hr_status loop(hr_reference *reference, hr_fold *fold, tally *t) {
     for (int64_t start = 0; start < fold->total;) {
-        int count = set_points(reference, fold, start);
+        int count = hr_fold_points(reference, fold, start);
         HR_TRY(hr_code_run(reference, &fold->body, count, start == 0));
         fold_strip(t, hr_code_result(&fold->body), count, start);
         start += count;
@@ -236,7 +282,7 @@ static void err_by(hr_known *known, double own) {
     known->noise += own;
 }
 
-static hr_known result_of(const hr_fold *fold, const tally *t) {
+static hr_known result_of(const hr_fold *fold, tally *t) {
     hr_known known = {.fault = t->fault};
     const double total = (double)fold->total, sum = compensated(t);
     const double unit = rounding_of(t->type);
@@ -245,6 +291,9 @@ static hr_known result_of(const hr_fold *fold, const tally *t) {
         known.value = sum;
         known.whole = t->whole_sum;
         if (t->errors) put_sum(t, 1, &known);
+        break;
+    case HR_OP_REDUCE_PROD:
+        put_product(t, &known);
         break;
     case HR_OP_REDUCE_MEAN:
         known.value = sum / total;
@@ -300,7 +349,13 @@ static hr_status fold_known(hr_reference *reference, int number, hr_known *out) 
                    expr->op == HR_OP_REDUCE_ARGMAX || expr->op == HR_OP_REDUCE_ARGMIN ? HR_F32 : expr->type,
                .whole = body->whole,
                .best = smallest ? INFINITY : -INFINITY,
-               .rival = -INFINITY};
+               .rival = -INFINITY,
+               .product = 1,
+               .reach = 1,
+               .own_reach = 1,
+               .above = 1,
+               .below = 1,
+               .whole_sum = expr->op == HR_OP_REDUCE_PROD};
     if (!t.whole && adds_up(expr->op)) {
         HR_TRY(hr_sum_begin(&fold->sum, t.type, fold->order, fold->total));
         t.errors = fold->sum;
@@ -310,12 +365,14 @@ static hr_status fold_known(hr_reference *reference, int number, hr_known *out) 
     for (int i = 0; i < expr->bound_count; ++i)
         saved[i] = reference->indices[expr->bound[i]];
     ++reference->depth;
-    hr_status status = loop(reference, fold, &t);
+    hr_status status = hr_op_is_scan(expr->op)  ? hr_scan_known(reference, fold, out)
+                       : expr->op == HR_OP_TOPK ? hr_topk_known(reference, fold, out)
+                                                : loop(reference, fold, &t);
     --reference->depth;
     for (int i = 0; i < expr->bound_count; ++i)
         reference->indices[expr->bound[i]] = saved[i];
     HR_TRY(status);
-    *out = result_of(fold, &t);
+    if (!hr_op_is_ordered(expr->op)) *out = result_of(fold, &t);
     return hr_memo_insert(reference->memo, key, out);
 }
 

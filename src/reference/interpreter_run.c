@@ -283,10 +283,14 @@ static hr_status step(hr_reference *reference, hr_code *code, int number, int co
     case HR_OP_REDUCE_MEAN:
     case HR_OP_REDUCE_MAX:
     case HR_OP_REDUCE_MIN:
+    case HR_OP_REDUCE_PROD:
     case HR_OP_REDUCE_ARGMAX:
     case HR_OP_REDUCE_ARGMIN:
     case HR_OP_REDUCE_LOGSUMEXP:
     case HR_OP_SOFTMAX:
+    case HR_OP_SCAN:
+    case HR_OP_SCAN_BACK:
+    case HR_OP_TOPK:
         return hr_fold_run(reference, code, number, count);
     case HR_CODE_TO_FLOAT:
     case HR_CODE_TO_WHOLE:

@@ -129,7 +129,7 @@ void hr_reference_destroy(hr_reference *reference) {
     for (int i = 0; reference->rules && i < reference->function->statement_count; ++i)
         hr_scatter_destroy(reference->rules[i].scatter);
     for (int i = 0; i < reference->fold_count; ++i)
-        hr_sum_destroy(reference->folds[i].sum);
+        hr_sum_destroy(reference->folds[i].sum), hr_scan_rows_destroy(reference->folds[i].rows);
     free(reference->folds);
     hr_memo_destroy(reference->memo);
     hr_strips_destroy(reference->strips);
@@ -253,8 +253,8 @@ hr_status hr_reference_value(hr_reference *reference, int tensor, const int64_t 
     if (got.whole && error > 0) error = INFINITY;
     const int writer = reference->writer[tensor];
     const bool rounded = writer >= 0 && !got.whole && !hr_dtype_is_float(asked->dtype);
-    const bool position =
-        writer >= 0 && hr_op_finds_position(reference->function->statements[writer].value->op);
+    const hr_op op = writer >= 0 ? reference->function->statements[writer].value->op : HR_OP_NUMBER;
+    const bool position = hr_op_finds_position(op) || op == HR_OP_TOPK;
     *out =
         (hr_meaning){.value = value, .error = error, .rounded = rounded, .rivals = position && isinf(error)};
     return HR_OK;

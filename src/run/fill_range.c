@@ -174,6 +174,7 @@ static void positive(finding *finding, const hr_expr *expr) {
     case HR_OP_CONVERT:
     case HR_OP_REDUCE_SUM:
     case HR_OP_REDUCE_MEAN:
+    case HR_OP_REDUCE_PROD:
         if (expr->op == HR_OP_MUL && expr->args[0] == expr->args[1]) break; /* a square */
         for (int a = 0; a < expr->arg_count; a++)
             positive(finding, expr->args[a]);

@@ -57,7 +57,8 @@ static const char *why_of(words *s, const hr_stage *stage) {
     hr_arena *arena = s->arena;
     const makers rows = makers_of(s, stage, HR_STEP_REDUCE_ROW),
                  columns = makers_of(s, stage, HR_STEP_REDUCE_COLUMN),
-                 totals = makers_of(s, stage, HR_STEP_REDUCE_ALL);
+                 totals = makers_of(s, stage, HR_STEP_REDUCE_ALL),
+                 ordered = makers_of(s, stage, HR_STEP_ORDERED);
     const char *lanes = index_names(s, stage->row, stage->row_count);
     switch (stage->shape) {
     case HR_SHAPE_MAP:
@@ -87,6 +88,13 @@ static const char *why_of(words *s, const hr_stage *stage) {
         return hr_arena_format(arena,
                                "%s%s%s add up over all tasks: partial sums a thread, combined at the end",
                                columns.names, columns.count && totals.count ? ", " : "", totals.names);
+    case HR_SHAPE_SCAN:
+        return hr_arena_format(
+            arena, "%s follows from the element before it along %s: each row is read once, in order",
+            ordered.names, lanes);
+    case HR_SHAPE_TOPK:
+        return hr_arena_format(arena, "%s are the places of the largest along %s: each row is read once",
+                               ordered.names, lanes);
     case HR_SHAPE_ROW:
         break;
     }

@@ -219,7 +219,22 @@ def attention_paged(a, low):
     return attention_decode(dict(a, **cache), low)
 
 
+def topk(a, low):
+    place = np.argsort(-a["x"], axis=1, kind="stable")[:, :SIZES["K"]]
+    return dict(value=np.take_along_axis(a["x"], place, 1), place=place)
+
+
+def linear_recurrence(a, low):
+    h, state = np.zeros_like(a["b"]), a["start"]
+    for s in range(h.shape[1]):
+        h[:, s] = state = a["a"][:, s] * state + a["b"][:, s]
+    return dict(h=h)
+
+
 MATH = dict(
+    cumsum=lambda a, low: dict(y=np.cumsum(a["x"], 1)),
+    topk=topk,
+    linear_recurrence=linear_recurrence,
     softmax=lambda a, low: dict(y=softmax(a["x"])),
     logsumexp=lambda a, low: dict(lse=logsumexp(a["x"])),
     layernorm=layernorm,

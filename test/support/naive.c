@@ -100,7 +100,7 @@ static double element(naive *n, const hr_expr *e) {
 /* ---- reductions: the values one after another ---- */
 
 typedef struct gathered {
-    double sum, peak, exponentials;
+    double sum, product, peak, exponentials;
     double best;
     int64_t count, position;
 } gathered;
@@ -122,17 +122,20 @@ static void visit(naive *n, const hr_expr *e, int depth, double peak, gathered *
         g->position = g->count;
     }
     g->sum += v;
+    g->product *= v;
     g->exponentials += exp(v - peak);
     ++g->count;
 }
 
 static double reduce(naive *n, const hr_expr *e) {
-    gathered g = {.best = e->op == HR_OP_REDUCE_MIN ? INFINITY : -INFINITY};
+    gathered g = {.best = e->op == HR_OP_REDUCE_MIN ? INFINITY : -INFINITY, .product = 1};
     visit(n, e, 0, 0, &g);
     double peak = g.best;
     switch (e->op) {
     case HR_OP_REDUCE_SUM:
         return g.sum;
+    case HR_OP_REDUCE_PROD:
+        return g.product;
     case HR_OP_REDUCE_MEAN:
         return g.sum / (double)g.count;
     case HR_OP_REDUCE_ARGMAX:
@@ -149,6 +152,21 @@ static double reduce(naive *n, const hr_expr *e) {
     default:
         return g.best;
     }
+}
+
+/* A scan: all elements up to the one in hand, from its first on. */
+static double scanned(naive *n, const hr_expr *e) {
+    const int along = e->bound[0];
+    const int64_t place = n->indices[along], extent = index_extent(n, along);
+    const bool back = e->op == HR_OP_SCAN_BACK;
+    double value = eval(n, e->args[2]);
+    for (int64_t at = back ? extent - 1 : 0; back ? at >= place : at <= place; at += back ? -1 : 1) {
+        n->indices[along] = at;
+        const double factor = eval(n, e->args[0]);
+        value = factor * value + eval(n, e->args[1]);
+    }
+    n->indices[along] = place;
+    return value;
 }
 
 /* ---- operations ---- */
@@ -281,6 +299,7 @@ static double eval(naive *n, const hr_expr *e) {
         break;
     }
     if (hr_op_is_reduction(e->op) || e->op == HR_OP_SOFTMAX) return reduce(n, e);
+    if (hr_op_is_scan(e->op)) return scanned(n, e);
     double a[3] = {0};
     for (int i = 0; i < e->arg_count; ++i)
         a[i] = eval(n, e->args[i]);

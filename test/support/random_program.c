@@ -210,6 +210,12 @@ static void print_reduction(generator *g, const char *scope, int depth) {
         print(g, "))");
         return;
     }
+    if (chance(g, 10)) { /* factors near 1: products of many are in range */
+        hr_text_format(g->out, "prod[%c < %c](1 + tanh(", letter, extent_of(letter));
+        print_float(g, wider, depth - 1);
+        print(g, ") / 64)");
+        return;
+    }
     const char *reducer = PICK(g, "sum", "sum", "mean", "max", "min", "logsumexp");
     bool two = strlen(missing) > 1 && chance(g, 20);
     char other = missing[0] == letter ? missing[1] : missing[0];
@@ -399,7 +405,8 @@ static void print_left(generator *g, const char *name, const char *axes, bool ra
 
 static void print_value(generator *g, const char *axes) {
     if (*axes && chance(g, 20)) {
-        hr_text_format(g->out, "softmax[%c](", axes[strlen(axes) - 1]);
+        hr_text_format(g->out, "%s[%c](", PICK(g, "softmax", "cumsum"),
+                       axes[draw(g, (uint32_t)strlen(axes))]);
         print_float(g, axes, 2);
         print(g, ")");
     } else if (strchr(axes, 'm') && strchr(axes, 'n') && !strchr(axes, 'k') && chance(g, 20)) {
@@ -413,11 +420,30 @@ static void print_value(generator *g, const char *axes) {
     }
 }
 
+/* t[m, n] = a * t[m, n - 1] + b, or from the end. */
+static void print_recurrence(generator *g, const char *name, const char *axes) {
+    const char along = axes[draw(g, (uint32_t)strlen(axes))];
+    const bool back = chance(g, 50);
+    print(g, "tanh(");
+    print_float(g, axes, 1);
+    hr_text_format(g->out, ") / 2 * %s", name);
+    for (const char *axis = axes; *axis; ++axis)
+        hr_text_format(g->out, "%s%c%s", axis == axes ? "[" : ", ", *axis,
+                       *axis != along ? ""
+                       : back         ? " + 1"
+                                      : " - 1");
+    print(g, "] + ");
+    print_float(g, axes, 2);
+}
+
 static void make_local(generator *g) {
     const char *axes = PICK(g, "mn", "mn", "m", "n", "mk", "nm", "");
     char name[8] = {'t', (char)('0' + g->locals), 0};
     print_left(g, name, axes, true);
-    print_value(g, axes);
+    if (*axes && chance(g, 10))
+        print_recurrence(g, name, axes);
+    else
+        print_value(g, axes);
     print(g, "\n");
     add_tensor(g, "t", g->locals++, axes, KIND_FLOAT, false);
 }

@@ -131,6 +131,37 @@ static const struct user_case {
      "1 stage: row",
      NULL,
      {{9, 33}, {1, 1}, {3, 1030}, {2, 0}}},
+    /* ---- rows in order ---- */
+    {"kernel sums(x: bf16[M, N]) -> (y: f32[M, N], z: f32[M, N]) {\n"
+     "    y[m, n] = cumsum[n](x[m, n])\n    z[m, n] = cumsum[m](2 * x[m, n]) }",
+     {4096, 4096},
+     "2 stages: scan, scan",
+     "scan_tile<true",
+     {{3, 2100}, {1, 1}, {40, 33}, {2, 0}}},
+    {"kernel follow(a: f32[B, T, C], b: f32[B, T, C], h0: f32[B, C], n: i32[B, T])\n"
+     "    -> (h: f32[B, T, C], back: f32[B, T], whole: i64[B, T]) {\n"
+     "    h[i, -1, c] = h0[i, c]\n"
+     "    h[i, t, c] = a[i, t, c] / 4 * h[i, t - 1, c] + b[i, t, c]\n"
+     "    back[i, t] = b[i, t, 0] - 0.5 * back[i, t + 1]\n"
+     "    whole[i, t] = n[i, t] + 3 * whole[i, t - 1] }",
+     {8, 4096, 1024},
+     "3 stages: scan, scan, scan",
+     NULL,
+     {{2, 2100, 3}, {1, 1, 1}, {3, 77, 130}, {2, 0, 5}}},
+    {"kernel largest(x: bf16[M, N], i: i64[M, N]) -> (v: f32[M, K], p: i32[M, K], j: i64[M, 3]) {\n"
+     "    v[m, r], p[m, r] = topk[n, r < K](x[m, n])\n"
+     "    _, j[m, r] = topk[n, r](i[m, n] % 5) }",
+     {64, 32768, 64},
+     "3 stages: topk, map, topk",
+     "topk_select(",
+     {{3, 1100, 1050}, {2, 70, 5}, {1, 3, 3}, {2, 3000, 2}}},
+    {"kernel products(x: f32[M, N], i: i8[M, N]) -> (p: f32[M], q: f32[N], w: i64[M]) {\n"
+     "    p[m] = prod[n](1 + x[m, n] / 64)\n    q[n] = prod[m](1 + x[m, n] / 64)\n"
+     "    w[m] = prod[n](i[m, n] % 2) }",
+     {4096, 4096},
+     NULL,
+     "reduce_prod",
+     {{9, 33}, {1, 1}, {40, 1030}, {2, 0}}},
     /* ---- places that are given their values ---- */
     {"kernel keep(k: bf16[T, H, D], slot: i32[T], cache: inout bf16[S, H, D]) {\n"
      "    cache[slot[t], h, d] = k[t, h, d] if slot[t] % 3 != 0 }",

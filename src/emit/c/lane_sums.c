@@ -158,7 +158,9 @@ const char *hr_lane_result(hr_printer *p, const hr_lane_pass *pass, const hr_lan
                          : hr_format(p, "(x%d[0] == INT64_MAX ? 0 : x%d[0])", s->id, s->id);
     bool whole_sum = s->reduce == HR_OP_REDUCE_SUM && s->type != HR_F32 && s->type != HR_F64;
     if (!p->vector) return hr_format(p, "(%s)a%d", hr_c_compute(whole_sum ? HR_I64 : s->type), s->id);
-    const char *fold = s->reduce == HR_OP_REDUCE_SUM ? "sum" : which;
+    const char *fold = s->reduce == HR_OP_REDUCE_SUM    ? "sum"
+                       : s->reduce == HR_OP_REDUCE_PROD ? "prod"
+                                                        : which;
     const char *result = hr_format(p, "%s_fold_%s(%s)", v, fold, fold_ways(p, s, "", 0, pass->ways));
     return has_total(p, pass, s) ? hr_format(p, "(float)(folded_%d[0] + %s)", s->id, result) : result;
 }

@@ -5,6 +5,7 @@
 #include "emit/c/emit_c_contract.h"
 #include "emit/c/stage_area.h"
 #include "emit/c/stage_order.h"
+#include "emit/c/stage_scan.h"
 #include "emit/c/stage_scatter.h"
 #include "emit/emit.h"
 #include "emit/templates/cpu/shares.h"
@@ -45,6 +46,7 @@ const hr_size *hr_c_work_size(hr_sizes *sizes, const hr_plan *plan, int number, 
     const hr_stage *stage = &plan->stages[number];
     if (hr_schedule_attends(plan, number)) return hr_attend_size(sizes, plan, number, threads);
     if (stage->shape == HR_SHAPE_CONTRACT) return hr_contract_size(sizes, plan, number, threads);
+    if (hr_stage_is_ordered(stage)) return hr_ordered_size(sizes, plan, stage, threads);
     if (hr_cpu_walk_of(stage)->order != HR_ORDER_LYING) return hr_order_size(sizes, plan, stage, threads);
     if (hr_scatter_may_be_totalled(plan, stage)) return hr_scatter_size(sizes, plan, stage, threads);
     return areas_of(sizes, plan, stage, sums, threads);

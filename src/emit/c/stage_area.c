@@ -89,9 +89,9 @@ static areas areas_before(const hr_plan *plan, const hr_stage *stage, int end) {
 
 bool hr_stage_goes_in_pieces(const hr_plan *plan, const hr_stage *stage) {
     const hr_cpu_walk *walk = hr_cpu_walk_of(stage);
-    return !walk->strip && walk->sums != HR_SUMS_IN_REGISTERS && !walk->gathered && !walk->chunk &&
-           walk->loop != HR_LOOP_SCATTER && walk->loop != HR_LOOP_TRANSPOSED &&
-           walk->loop != HR_LOOP_SHARES && !hr_plan_has_lists(plan);
+    return !hr_stage_is_ordered(stage) && !walk->strip && walk->sums != HR_SUMS_IN_REGISTERS &&
+           !walk->gathered && !walk->chunk && walk->loop != HR_LOOP_SCATTER &&
+           walk->loop != HR_LOOP_TRANSPOSED && walk->loop != HR_LOOP_SHARES && !hr_plan_has_lists(plan);
 }
 
 bool hr_stage_has_sums(const hr_stage *stage) {

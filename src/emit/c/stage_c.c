@@ -14,6 +14,7 @@
 #include "emit/c/stage_parts.h"
 #include "emit/c/stage_pipeline.h"
 #include "emit/c/stage_pipeline_loop.h"
+#include "emit/c/stage_scan.h"
 #include "emit/c/stage_scatter.h"
 #include "emit/c/stage_transpose.h"
 #include "emit/reduce.h"
@@ -434,9 +435,22 @@ static hr_stage_functions functions_of(hr_stage_printer *s) {
                                 .end = columns || hr_stage_has(stage, HR_STEP_REDUCE_ALL)};
 }
 
+/* Every index has a name: there are no lanes. */
+static hr_status emit_ordered(hr_stage_printer *s, hr_stage_functions *out) {
+    s->p->lane = -1;
+    s->p->outer_count = 0;
+    *out = (hr_stage_functions){.begin = hr_stage_has_parts(s->stage)};
+    print_words(s);
+    if (out->begin) print_function(s, "_begin", HR_STAGE_PARAMETERS, hr_stage_scan_parts);
+    hr_printer_forget(s->p, HR_AT_TASK);
+    print_function(s, "", HR_STAGE_PARAMETERS, hr_stage_ordered);
+    return hr_text_status(s->p->out);
+}
+
 hr_status hr_emit_stage_c(hr_printer *p, int number, hr_stage_functions *out) {
     hr_stage_printer s;
     begin_stage(&s, p, number);
+    if (hr_stage_goes_by(&s, HR_LOOP_ORDERED)) return emit_ordered(&s, out);
     if (hr_stage_goes_by(&s, HR_LOOP_BLOCK)) return emit_rows(&s, out);
     if (hr_stage_goes_by(&s, HR_LOOP_JOINED)) return emit_joined(&s, out);
     if (hr_stage_goes_by(&s, HR_LOOP_FLAT)) flatten(&s);

@@ -16,6 +16,7 @@
 #include "emit/cuda/stage_cuda_backward.h"
 #include "emit/cuda/stage_cuda_contract.h"
 #include "emit/cuda/stage_cuda_general.h"
+#include "emit/cuda/stage_cuda_order.h"
 #include "emit/describe.h"
 #include "emit/prelude.h"
 #include "schedule/target.h"
@@ -150,6 +151,8 @@ static hr_status print_stages(hr_cuda_emitter *e, hr_text *stages) {
             HR_TRY(hr_emit_gemm_cuda(e->p, i, &e->gemms[i], &e->siblings[i]));
         else if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT)
             HR_TRY(hr_emit_contract_cuda(e->p, i));
+        else if (hr_stage_is_ordered(&e->plan->stages[i]))
+            HR_TRY(hr_emit_ordered_cuda(e->p, i));
         else if (e->plan->general)
             HR_TRY(hr_emit_general_cuda(e->p, i));
         else

@@ -61,6 +61,7 @@ hr_launch_shape hr_cuda_shape_of(const hr_cuda_choice *choice);
 /* Of a kernel that clears, and of a stage of a general plan. */
 hr_launch_shape hr_cuda_clear_shape(const hr_plan *plan);
 hr_launch_shape hr_cuda_general_shape(const hr_plan *plan, const hr_stage *stage);
+hr_launch_shape hr_cuda_ordered_shape(const hr_plan *plan, const hr_stage *stage);
 /* Blocks of the kernel that ends a stage. */
 int64_t hr_cuda_end_blocks(const hr_cuda_choice *choice);
 /* What the kernel before a scatter clears, and what blocks share out. */

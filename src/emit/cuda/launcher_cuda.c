@@ -7,6 +7,7 @@
 #include "emit/cuda/launcher_text.h"
 #include "emit/cuda/stage_cuda_contract.h"
 #include "emit/cuda/stage_cuda_general.h"
+#include "emit/cuda/stage_cuda_order.h"
 
 #include <inttypes.h>
 
@@ -255,6 +256,11 @@ static hr_status print_stage_launches(hr_cuda_emitter *e, int i) {
         print_product_launch(e, i, main, one);
         return HR_OK;
     }
+    if (hr_stage_is_ordered(stage)) {
+        print_launch(e, main, hr_size_text(e->p, hr_cuda_ordered_size(&sizes, e->plan, stage)),
+                     hr_cuda_ordered_shape(e->plan, stage), hr_cuda_ordered_threads(e->plan, stage), 0);
+        return HR_OK;
+    }
     if (e->plan->general) {
         print_general_launches(e, i, main, begin);
         return HR_OK;
@@ -327,7 +333,8 @@ static void print_alignment(hr_cuda_emitter *e) {
     for (int i = 0; i < e->plan->stage_count && !e->plan->general; i++)
         any = any || (is_fixed(e, i) || hr_cuda_is_product(&e->plan->stages[i])
                           ? is_fixed(e, i) || hr_cuda_gemm_asks(&e->gemms[i])
-                          : hr_cuda_asks_before(hr_grid_of(&e->plan->stages[i])));
+                          : !hr_stage_is_ordered(&e->plan->stages[i]) &&
+                                hr_cuda_asks_before(hr_grid_of(&e->plan->stages[i])));
     if (any) hr_print(e->p, "const bool aligned = %s;", hr_cuda_aligned_condition(e->p));
 }
 
@@ -352,7 +359,7 @@ static void print_stage_condition(hr_cuda_emitter *e, int i) {
     const hr_stage *stage = &e->plan->stages[i];
     const hr_cuda_choice *c = hr_grid_of(stage);
     hr_sizes sizes = {0};
-    if (is_mapped(e, i) || stage->contract || hr_cuda_is_joined(stage)) return;
+    if (is_mapped(e, i) || stage->contract || hr_cuda_is_joined(stage) || hr_stage_is_ordered(stage)) return;
     const int64_t most = hr_cuda_total_most(c);
     if (most == INT64_MAX) return;
     const char *total = hr_size_text(e->p, hr_cuda_total_size(&sizes, e->plan, stage, c));

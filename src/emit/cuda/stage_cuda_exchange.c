@@ -43,6 +43,7 @@ const char *hr_cuda_identity(const hr_step *step) {
 
 const char *hr_cuda_reducer(const hr_step *step) {
     if (step->reduce == HR_OP_REDUCE_SUM) return "reduce_sum";
+    if (step->reduce == HR_OP_REDUCE_PROD) return "reduce_prod";
     if (hr_op_finds_position(step->reduce))
         return hr_op_seeks_largest(step->reduce) ? "reduce_found<true>" : "reduce_found<false>";
     return hr_op_seeks_largest(step->reduce) ? "reduce_max" : "reduce_min";

@@ -235,6 +235,8 @@ static void print_step(hr_cuda_stage *s, int i, const char *value) {
         hr_cuda_print_add(
             s, step, hr_format(p, hr_cuda_is_total_of_parts(s, step) ? "part_%d" : "total_%d", i), value);
         break;
+    case HR_STEP_ORDERED: /* a kernel of its own */
+        break;
     case HR_STEP_SCATTER:
         hr_cuda_print_scatter(s, step, value);
         break;

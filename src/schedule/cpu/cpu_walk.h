@@ -22,6 +22,7 @@ typedef enum hr_cpu_loop {
     HR_LOOP_STRIPS,     /* the same of a strip of columns at a time */
     HR_LOOP_JOINED,     /* each strip of columns goes through it and the stages beside it */
     HR_LOOP_BLOCK,      /* rows between two products, a block of them at a time */
+    HR_LOOP_ORDERED,    /* rows in order: scans and topk */
     HR_LOOP_SCATTER     /* each thread adds to its share of the places */
 } hr_cpu_loop;
 

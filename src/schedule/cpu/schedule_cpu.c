@@ -61,21 +61,36 @@ static hr_status schedule_block(const int64_t *extents, hr_plan *plan, hr_stage 
     return HR_OK;
 }
 
+/* A row in order: scalars, of which the compiler makes vectors block by block. */
+static void schedule_ordered(hr_plan *plan, hr_stage *stage) {
+    stage->schedule->kind = HR_SCHEDULE_CPU_ORDERED;
+    stage->schedule->lanes = HR_LANES_SCALAR;
+    hr_cpu_walk_of(stage)->loop = HR_LOOP_ORDERED;
+    hr_schedule_describe(plan, stage);
+}
+
 static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
     for (int i = 0; i < plan->stage_count; i++) {
         hr_stage *stage = &plan->stages[i];
         stage->schedule->kind = stage->contract ? HR_SCHEDULE_CPU_PRODUCT : HR_SCHEDULE_CPU_WALK;
+        if (hr_stage_is_ordered(stage)) {
+            schedule_ordered(plan, stage);
+            continue;
+        }
         HR_TRY(schedule_values(extents, plan, stage));
         HR_TRY(schedule_order(extents, plan, stage));
     }
     if (!unfused) HR_TRY(hr_pass_join_strips(extents, plan));
     if (!unfused) HR_TRY(hr_pass_attend_blocks(extents, plan));
     for (int i = 0; i < plan->stage_count; i++)
-        if (!hr_schedule_attends(plan, i))
+        if (hr_stage_is_ordered(&plan->stages[i]))
+            continue;
+        else if (!hr_schedule_attends(plan, i))
             HR_TRY(schedule_rows(extents, plan, &plan->stages[i]));
         else
             HR_TRY(schedule_block(extents, plan, &plan->stages[i]));
     for (int i = 0; i < plan->stage_count; i++) {
+        if (hr_stage_is_ordered(&plan->stages[i])) continue;
         HR_TRY(hr_pass_task_loop(plan, i));
         hr_pass_store(&plan->stages[i]);
         hr_pass_unroll(plan, &plan->stages[i]);

@@ -147,6 +147,11 @@ static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
     for (int i = 0; i < plan->stage_count; i++) {
         hr_stage *stage = &plan->stages[i];
         hr_schedule *schedule = stage->schedule;
+        if (hr_stage_is_ordered(stage)) {
+            schedule->kind = HR_SCHEDULE_CUDA_ORDERED;
+            hr_schedule_describe(plan, stage);
+            continue;
+        }
         const struct hr_assumption *before = plan->graph->assumptions;
         HR_TRY(hr_schedule_lanes(extents, false, plan, stage));
         plan->graph->assumptions = before; /* a GPU's whole numbers are as wide as the text says */

@@ -180,6 +180,12 @@ static inline float vf_fold_sum(vf x) {
     return x[0];
 }
 
+static inline float vf_fold_prod(vf x) {
+    for (int n = HR_LANES / 2; n > 0; n /= 2)
+        x *= vf_swap(x, n);
+    return x[0];
+}
+
 static inline float vf_fold_max(vf x) {
     for (int n = HR_LANES / 2; n > 0; n /= 2)
         x = vf_max(x, vf_swap(x, n));

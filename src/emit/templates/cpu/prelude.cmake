@@ -7,7 +7,7 @@
 #   cmake -DFOLDER=<this folder> -DCUDA_FOLDER=<templates/cuda> -DPTX_FOLDER=<templates/ptx> -DHEADER=<out.h> -DARRAY=<out.c> -P prelude.cmake
 set(PRELUDE_FILES lanes_avx512 lanes_gnu lanes scalars convert_bits convert_bits_scalar convert_lanes convert_scalars
     math_avx512 math_limits math_avx2 math_plain math_narrow math_ways math_limits_scalar math_plain_scalar math_trig math_f32 math_f32_scalar
-    math_pairs math_f64 whole philox_keys philox_words philox_blocks random stream order places shares)
+    math_pairs math_f64 whole philox_keys philox_words philox_blocks random stream order places shares scans)
 
 function(read_file name out)
   string(REGEX REPLACE "_scalar$" "" file "${name}")
@@ -51,7 +51,7 @@ file(READ "${HEADER}" bytes HEX)
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
 
 set(joined "")
-foreach(name cuda_machine gemm_ampere gemm_operands gemm_hopper attention_classes attention_items attention_softmax attention_hopper attention_split attention_backward cuda_convert gemm_thin cuda_math cuda_memory cuda_reduce cuda_ring cuda_merge cuda_staged cuda_random cuda_list)
+foreach(name cuda_machine gemm_ampere gemm_operands gemm_hopper attention_classes attention_items attention_softmax attention_hopper attention_split attention_backward cuda_convert gemm_thin cuda_math cuda_memory cuda_reduce cuda_ring cuda_merge cuda_staged cuda_order cuda_random cuda_list)
   file(READ "${CUDA_FOLDER}/${name}.h" text)
   string(APPEND joined "\n${text}")
 endforeach()

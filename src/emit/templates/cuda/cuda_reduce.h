@@ -5,6 +5,10 @@ struct reduce_sum {
     template <class T> static __device__ inline T of(T a, T b) { return a + b; }
 };
 
+struct reduce_prod {
+    template <class T> static __device__ inline T of(T a, T b) { return a * b; }
+};
+
 static __device__ inline float larger(float a, float b) {
     return f32_max(a, b);
 }

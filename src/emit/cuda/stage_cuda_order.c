@@ -1,0 +1,233 @@
+/* Scans and topk as CUDA. In: a stage. Out: text. See stage_cuda_order.h.
+ *
+ * A scan along memory: a block a row, tile by tile, joined in f64 (templates/cuda/cuda_order.h). Across
+ * memory: a thread a column, which goes along it. topk: a block a row.
+ */
+#include "emit/cuda/stage_cuda_order.h"
+
+#include "emit/cuda/stage_cuda.h"
+#include "ir/types.h"
+
+enum { SCAN_THREADS = 256, SCAN_ITEMS = 8, COLUMN_THREADS = 128, COLUMN_ITEMS = 8, TOPK_BLOCK = 256 };
+
+static const hr_statement *statement_of(const hr_function *function, const hr_stage *stage) {
+    return &function->statements[stage->steps[0].statement];
+}
+
+static const hr_expr *value_of(const hr_cuda_stage *s) {
+    return statement_of(s->function, s->stage)->value;
+}
+
+static bool is_sum(const hr_expr *scan) {
+    return scan->args[0]->op == HR_OP_NUMBER && (scan->args[0]->number == 1 || scan->args[0]->whole == 1);
+}
+
+/* The scan goes along the last index of what is written. */
+static bool is_along(const hr_function *function, const hr_stage *stage) {
+    const hr_statement *statement = statement_of(function, stage);
+    return statement->domain[statement->domain_count - 1] == stage->row[0];
+}
+
+/* ---- its launch ---- */
+
+static bool is_across(const hr_plan *plan, const hr_stage *stage) {
+    return stage->shape == HR_SHAPE_SCAN && !is_along(plan->normal, stage);
+}
+
+const hr_size *hr_cuda_ordered_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage) {
+    return hr_size_points(sizes, plan->normal, stage->task, stage->task_count);
+}
+
+int hr_cuda_ordered_run(const hr_plan *plan, const hr_stage *stage) {
+    return is_across(plan, stage) ? COLUMN_THREADS : 1;
+}
+
+int hr_cuda_ordered_threads(const hr_plan *plan, const hr_stage *stage) {
+    return is_across(plan, stage)          ? COLUMN_THREADS
+           : stage->shape == HR_SHAPE_TOPK ? TOPK_BLOCK
+                                           : SCAN_THREADS;
+}
+
+/* ---- loops ---- */
+
+static void open(hr_printer *p, const char *loop) {
+    hr_print(p, "%s {", loop);
+    p->indent++;
+    hr_printer_forget(p, HR_AT_TASK);
+}
+
+static void shut(hr_printer *p, const char *end) {
+    p->indent--;
+    hr_print(p, "}%s", end);
+    hr_printer_forget(p, HR_AT_TASK);
+}
+
+static void print_place(hr_cuda_stage *s, const char *at) {
+    hr_printer *p = s->p;
+    const int along = s->stage->row[0];
+    if (value_of(s)->op == HR_OP_SCAN_BACK)
+        hr_print(p, "const int64_t %s = %s - 1 - (%s);", hr_emit_index(p, along),
+                 hr_emit_index_size(p, along), at);
+    else
+        hr_print(p, "const int64_t %s = %s;", hr_emit_index(p, along), at);
+}
+
+static void print_store(hr_cuda_stage *s, const char *text, hr_dtype type) {
+    hr_printer *p = s->p;
+    const hr_statement *statement = statement_of(s->function, s->stage);
+    hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
+             hr_emit_offset(p, statement->tensor, s->stage->steps[0].subscripts, statement->subscript_count),
+             hr_emit_stored(p, text, type, s->function->tensors[statement->tensor].dtype));
+}
+
+static const char *state_type(const hr_expr *scan) {
+    return hr_type_is_float(scan->type) ? "double" : "int64_t";
+}
+
+static const char *scalar(hr_cuda_stage *s, const hr_expr *value) {
+    hr_expr_prepare(s->p, value, HR_AT_TASK);
+    return hr_expr_text(s->p, value);
+}
+
+static void print_carry(hr_cuda_stage *s, const char *name) {
+    const hr_expr *scan = value_of(s);
+    hr_print(s->p, "%s %s = (%s)%s;", state_type(scan), name, state_type(scan), scalar(s, scan->args[2]));
+}
+
+/* Factors and rests of a thread's elements, `at` the place of one; beyond the row what changes nothing. */
+static void print_elements(hr_cuda_stage *s, int items, const char *at) {
+    hr_printer *p = s->p;
+    const hr_expr *scan = value_of(s);
+    const char *type = hr_c_compute(scan->type), *size = hr_emit_index_size(p, s->stage->row[0]);
+    hr_print(p, "%s factor[%d], rest[%d];", type, items, items);
+    hr_print(p, "#pragma unroll");
+    open(p, hr_format(p, "for (int item = 0; item < %d; item++)", items));
+    hr_print(p, "factor[item] = 1, rest[item] = 0;");
+    hr_print(p, "if (%s >= %s) continue;", at, size);
+    print_place(s, at);
+    hr_print(p, "rest[item] = %s;", hr_expr_text(p, scan->args[1]));
+    if (!is_sum(scan)) hr_print(p, "factor[item] = %s;", hr_expr_text(p, scan->args[0]));
+    shut(p, "");
+}
+
+static void print_stores(hr_cuda_stage *s, int items, const char *at) {
+    hr_printer *p = s->p;
+    hr_print(p, "#pragma unroll");
+    open(p, hr_format(p, "for (int item = 0; item < %d; item++)", items));
+    hr_print(p, "if (%s >= %s) continue;", at, hr_emit_index_size(p, s->stage->row[0]));
+    print_place(s, at);
+    print_store(s, "rest[item]", value_of(s)->type);
+    shut(p, "");
+}
+
+/* ---- the kernels ---- */
+
+static void print_along(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_expr *scan = value_of(s);
+    const char *type = hr_c_compute(scan->type), *state = state_type(scan);
+    const char *at = hr_format(p, "tile + scan_place<%d>(item)", SCAN_ITEMS);
+    hr_print(p, "__shared__ scan_slot<%s> slots[2][%d];", state, SCAN_THREADS / 32);
+    hr_print(p, "int turn = 0; /* of two sets of slots, so that one barrier a tile is enough */");
+    open(p, "for (int64_t task = blockIdx.x; task < total; task += gridDim.x)");
+    hr_cuda_print_task_indices(s);
+    print_carry(s, "carry");
+    open(p, hr_format(p, "for (int64_t tile = 0; tile < %s; tile += %d, turn ^= 1)",
+                      hr_emit_index_size(p, s->stage->row[0]), SCAN_THREADS * SCAN_ITEMS));
+    print_elements(s, SCAN_ITEMS, at);
+    hr_print(p, "carry = scan_tile<%s, %d, %d, %s>(factor, rest, carry, slots[turn]);",
+             is_sum(scan) ? "true" : "false", SCAN_THREADS, SCAN_ITEMS, type);
+    print_stores(s, SCAN_ITEMS, at);
+    shut(p, "");
+    shut(p, "");
+}
+
+static void print_across(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_expr *scan = value_of(s);
+    open(p, hr_format(p,
+                      "for (int64_t task = (int64_t)blockIdx.x * %d + threadIdx.x; task < total; task += "
+                      "(int64_t)gridDim.x * %d)",
+                      COLUMN_THREADS, COLUMN_THREADS));
+    hr_cuda_print_task_indices(s);
+    print_carry(s, "carry");
+    open(p, hr_format(p, "for (int64_t begin = 0; begin < %s; begin += %d)",
+                      hr_emit_index_size(p, s->stage->row[0]), COLUMN_ITEMS));
+    print_elements(s, COLUMN_ITEMS, "begin + item");
+    hr_print(p, "#pragma unroll");
+    open(p, hr_format(p, "for (int item = 0; item < %d; item++)", COLUMN_ITEMS));
+    hr_print(p, "carry = %scarry + rest[item];", is_sum(scan) ? "" : "factor[item] * ");
+    hr_print(p, "rest[item] = (%s)carry;", hr_c_compute(scan->type));
+    shut(p, "");
+    print_stores(s, COLUMN_ITEMS, "begin + item");
+    shut(p, "");
+    shut(p, "");
+}
+
+static void print_topk(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_expr *body = s->stage->steps[0].value;
+    const int along = s->stage->row[0], ranks = value_of(s)->args[1]->index;
+    const char *size = hr_emit_index_size(p, along), *rank = hr_emit_index(p, ranks);
+    const bool wide = body->type == HR_F64 || body->type == HR_I64;
+    hr_print(p, "__shared__ topk_shared<%s> shared;", wide ? "uint64_t" : "uint32_t");
+    hr_print(p, "const int64_t most = %s;", hr_emit_index_size(p, ranks));
+    open(p, "for (int64_t task = blockIdx.x; task < total && most > 0; task += gridDim.x)");
+    hr_cuda_print_task_indices(s);
+    open(p, "const auto order = [&](int64_t place)");
+    print_place(s, "place");
+    hr_print(p, "return order_of((%s)%s);", hr_c_compute(body->type), hr_expr_text(p, body));
+    shut(p, ";");
+    open(p, "if (most <= TOPK_LIST)");
+    hr_print(p, "topk_select(shared, order, %s, (int)most);", size);
+    open(p,
+         hr_format(p, "for (int64_t %s = threadIdx.x; %s < most; %s += %d)", rank, rank, rank, TOPK_BLOCK));
+    print_store(s, hr_format(p, "(int64_t)shared.place[%s]", rank), HR_I64);
+    shut(p, "");
+    hr_print(p, "__syncthreads();");
+    shut(p, " else {");
+    p->indent++;
+    open(p, hr_format(p, "for (int64_t place = threadIdx.x; place < %s; place += %d)", size, TOPK_BLOCK));
+    hr_print(p, "const int64_t %s = topk_rank(order, %s, place);", rank, size);
+    hr_print(p, "if (%s >= most) continue;", rank);
+    print_store(s, "place", HR_I64);
+    shut(p, "");
+    shut(p, "");
+    shut(p, "");
+}
+
+static void print_work(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_stage_kernels alone = {0};
+    hr_cuda_print_overlap(p, s->number, alone);
+    hr_print(p, "const int64_t total = %s;", hr_emit_points(p, s->stage->task, s->stage->task_count));
+    if (s->stage->shape == HR_SHAPE_TOPK)
+        print_topk(s);
+    else if (is_along(s->function, s->stage))
+        print_along(s);
+    else
+        print_across(s);
+}
+
+hr_status hr_emit_ordered_cuda(hr_printer *p, int number) {
+    const hr_stage *stage = &p->plan->stages[number];
+    const hr_cuda_choice choice = {.rows = HR_CUDA_ROWS_AGAIN,
+                                   .ends = HR_CUDA_ENDS_STRADDLED}; /* no groups */
+    hr_cuda_stage s = {.p = p, .stage = stage, .plan = p->plan, .function = p->function, .number = number};
+    s.c = &choice;
+    hr_printer_stage(p, stage);
+    p->vector = p->fast = false;
+    p->lane = -1; /* every index has a name */
+    p->outer_count = 0;
+    hr_print(p, "/* %s", stage->name);
+    hr_print(p, " * %s */", stage->why);
+    hr_printer_forget(p, HR_AT_TASK);
+    hr_text body, *out = hr_print_aside(p, &body);
+    print_work(&s);
+    hr_print_back(p, out);
+    hr_emit_kernel(p,
+                   hr_format(p, "%s void __launch_bounds__(%d) stage_%d(const __grid_constant__ arguments a)",
+                             p->kernel, hr_cuda_ordered_threads(p->plan, stage), number),
+                   &body);
+    return hr_text_status(p->out);
+}
