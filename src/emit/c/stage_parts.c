@@ -10,6 +10,7 @@
 #include "emit/c/stage_line.h"
 #include "emit/c/stage_prefetch.h"
 #include "emit/reduce.h"
+#include "plan/row_bounds.h"
 
 /* ---- the parts of a task ---- */
 
@@ -134,10 +135,38 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
     return lanes;
 }
 
+/* Where data say where rows begin and end: the lanes between, from a whole number of lines on. */
+static void print_bounds(hr_stage_printer *s, hr_lane_pass *lanes) {
+    hr_printer *p = s->p;
+    const hr_cpu_loop loop = hr_cpu_walk_of(s->stage)->loop;
+    hr_row_bounds bounds;
+    if ((loop != HR_LOOP_TASKS && loop != HR_LOOP_SHARES && loop != HR_LOOP_GATHERED) || !lanes->step_count ||
+        lanes->state || !hr_stage_row_bounds(s->plan, s->stage, &bounds))
+        return;
+    hr_print(p, "int64_t row_first = %s, row_last = %s;", bounds.begin_count ? "INT64_MAX" : lanes->first,
+             bounds.end_count ? "0" : lanes->last);
+    for (int k = 0; k < bounds.begin_count; k++) {
+        const char *begin = hr_stage_scalar(s, bounds.begin[k]);
+        hr_print(p, "if (%s < row_first) row_first = %s;", begin, begin);
+    }
+    for (int k = 0; k < bounds.end_count; k++) {
+        const char *end = hr_stage_scalar(s, bounds.end[k]);
+        hr_print(p, "if (%s > row_last) row_last = %s;", end, end);
+    }
+    if (bounds.begin_count)
+        hr_print(p, "row_first = row_first > %s ? row_first / 64 * 64 : %s;", lanes->first, lanes->first);
+    if (bounds.end_count) hr_print(p, "if (row_last > %s) row_last = %s;", lanes->last, lanes->last);
+    hr_print(p, "if (row_first > row_last) row_first = row_last;");
+    lanes->first = "row_first";
+    lanes->last = "row_last";
+    lanes->segments = NULL;
+}
+
 void hr_stage_pass(hr_stage_printer *s, int pass) {
     hr_printer *p = s->p;
     hr_lane_step steps[HR_STEPS_MAX];
     hr_lane_pass lanes = hr_stage_lane_pass(s, pass, steps);
+    print_bounds(s, &lanes);
     hr_stage_next_rows(s, pass, &lanes);
     if (pass && pass == s->stage->fallback_pass) {
         hr_stage_variance_pass(s, &lanes);

@@ -58,6 +58,7 @@ static void print_beyond(hr_cuda_stage *s) {
         hr_print(s->p, "if (pos >= %" PRId64 "%s) continue;", c->row, idle ? " || !live" : "");
     else if (idle)
         hr_print(s->p, "if (!live) continue;");
+    if (s->bounded) hr_print(s->p, "if (pos >= until || pos + %d <= from) continue;", c->vector);
 }
 
 /* Of rows: threads that hold a row are neighbours. */

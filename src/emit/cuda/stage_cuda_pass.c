@@ -8,6 +8,7 @@
 #include "emit/cuda/stage_cuda_merge.h"
 #include "emit/cuda/stage_cuda_staged.h"
 #include "emit/cuda/stage_cuda_tile.h"
+#include "plan/row_bounds.h"
 
 #include <inttypes.h>
 
@@ -510,6 +511,24 @@ static void print_parts(hr_cuda_stage *s, int pass, const char *form) {
             hr_print(s->p, form, i, i);
 }
 
+/* Where data say where the row begins and ends. Groups of elements outside are not read. */
+static void print_bounds(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    hr_row_bounds bounds;
+    s->bounded = (s->c->rows == HR_CUDA_ROWS_HELD || s->c->rows == HR_CUDA_ROWS_AGAIN) &&
+                 hr_stage_row_bounds(s->plan, s->stage, &bounds);
+    if (!s->bounded) return;
+    hr_print(p, "int64_t from = %s, until = %s;", bounds.begin_count ? "INT64_MAX" : "0",
+             bounds.end_count ? "0" : hr_format(p, "%" PRId64, s->c->row));
+    for (int k = 0; k < bounds.begin_count + bounds.end_count; k++) {
+        const bool begin = k < bounds.begin_count;
+        const hr_expr *bound = begin ? bounds.begin[k] : bounds.end[k - bounds.begin_count];
+        hr_expr_prepare(p, bound, HR_AT_TASK);
+        const char *text = hr_expr_text(p, bound), *name = begin ? "from" : "until";
+        hr_print(p, "if (%s %s %s) %s = %s;", text, begin ? "<" : ">", name, name, text);
+    }
+}
+
 void hr_cuda_print_pass(hr_cuda_stage *s, int pass) {
     hr_printer *p = s->p;
     bool any = false;
@@ -522,12 +541,16 @@ void hr_cuda_print_pass(hr_cuda_stage *s, int pass) {
     }
     if (!any) return;
     prepare_steps(s, pass, HR_AT_TASK);
+    print_bounds(s);
     bool runs = s->c->chunks > 1;
     const int64_t chain = runs_of_chain(s);
     if (chain) print_chains_begin(s, pass);
     if (runs) {
         hr_print(p, "for (int64_t chunk = 0; chunk < %" PRId64 "; chunk++) {", s->c->chunks);
         p->indent++;
+        if (s->bounded)
+            hr_print(p, "if (chunk * %" PRId64 " >= until) break;",
+                     (int64_t)s->c->groups * s->c->row_threads * s->c->slices * s->c->vector);
     }
     print_parts(s, pass, "float part_%d = 0;");
     hr_cuda_print_loads(s, pass);

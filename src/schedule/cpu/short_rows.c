@@ -10,6 +10,7 @@
  */
 #include "base/dtype.h"
 #include "ir/graph.h"
+#include "plan/row_bounds.h"
 #include "schedule/cpu/passes_cpu.h"
 
 enum { LINE = 64, RAGGED_BYTES = 1280 };
@@ -77,7 +78,9 @@ hr_status hr_pass_short_rows(const int64_t *extents, hr_plan *plan, hr_stage *st
     if (!stage->row_count) return HR_OK;
     HR_TRY(row_of(plan->normal, extents, stage, &row));
     walk->row_ends = row.ragged ? HR_ROWS_RAGGED : HR_ROWS_OF_LINES;
-    const int jam = can_jam(stage) ? choose_jam(plan, stage, &row) : 0;
+    hr_row_bounds bounds; /* each row has its own */
+    const bool bounded = hr_stage_row_bounds(plan, stage, &bounds);
+    const int jam = can_jam(stage) && !bounded ? choose_jam(plan, stage, &row) : 0;
     if (!jam) return HR_OK;
     walk->jam = jam;
     walk->accumulators = row.elements < ONE_WAY ? 1 : 0;

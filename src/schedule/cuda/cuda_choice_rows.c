@@ -3,6 +3,7 @@
 #include "schedule/cuda/cuda_choice_parts.h"
 
 #include "ir/visit.h"
+#include "plan/row_bounds.h"
 #include "schedule/schedule.h"
 
 /* EARLY_BYTES: what a thread of a row loads at once, what is the same for all rows among it.
@@ -220,7 +221,9 @@ void hr_cuda_choose_rows(hr_cuda_chooser *s) {
     hr_cuda_choice *c = s->c;
     choose_ends(s);
     bool shifted = c->ends == HR_CUDA_ENDS_SHIFTED;
-    if (shifted && hr_cuda_choose_staged_block(s->plan, s->stage, s->extents, c)) return;
+    hr_row_bounds bounds; /* what is beyond them is not to be read */
+    const bool bounded = hr_stage_row_bounds(s->plan, s->stage, &bounds);
+    if (shifted && !bounded && hr_cuda_choose_staged_block(s->plan, s->stage, s->extents, c)) return;
     int64_t groups = hr_divide_up(hr_saturate_sum(c->row, shifted ? c->vector - 1 : 0), c->vector);
     if (groups < 1) groups = 1;
     if (hr_cuda_choose_columns(s, groups)) return;
