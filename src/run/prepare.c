@@ -4,6 +4,7 @@
  * In: a kernel with its bindings. Out: hr_prepared states.
  */
 #define _GNU_SOURCE
+#include "run/data_bounds.h"
 #include "run/kernel.h"
 
 #include "base/cache.h"
@@ -581,7 +582,7 @@ hr_status hr_kernel_floor(hr_kernel *kernel, hr_floor *out) {
     hr_work work;
     HR_TRY(hr_kernel_planned(kernel, &state));
     HR_TRY(hr_kernel_roof(kernel, NULL, NULL));
-    HR_TRY(hr_plan_work(state->plan, state->extents, &work));
+    HR_TRY(hr_bounded_work(kernel, state, &work));
     hr_floor_of_state(kernel, state, &work, out);
     return HR_OK;
 }

@@ -4,6 +4,7 @@
  * the next one needs them: tuning brings them back, the check applies the kernel once, measuring comes after
  * they were saved.
  */
+#include "run/data_bounds.h"
 #include "run/kernel.h"
 
 #include <math.h>
@@ -120,7 +121,7 @@ static hr_status step_unfuse(running *running) {
 
 static hr_status step_floor(running *running) {
     const hr_kernel *kernel = running->kernel;
-    HR_TRY(hr_plan_work(running->fused->plan, running->fused->extents, &running->work));
+    HR_TRY(hr_bounded_work(kernel, running->fused, &running->work));
     hr_floor_of_state(kernel, running->fused, &running->work, &running->result->floor);
     return HR_OK;
 }

@@ -1,5 +1,6 @@
 /* What a schedule says of its stage. In: a stage and how it is walked. Out: its name and why it has its
  * shape, in words. */
+#include "plan/row_bounds.h"
 #include "schedule/schedule_passes.h"
 
 typedef struct words {
@@ -98,6 +99,12 @@ static const char *why_of(words *s, const hr_stage *stage) {
     case HR_SHAPE_ROW:
         break;
     }
+    hr_row_bounds bounds;
+    if (hr_stage_row_bounds(s->plan, stage, &bounds))
+        return hr_arena_format(arena,
+                               "%s read%s of each row what data say, over %s: in one pass, from its first to "
+                               "its last element that counts",
+                               rows.names, rows.verb, lanes);
     const char *beside = columns.count ? hr_arena_format(arena, "; %s add%s up beside it in the same pass",
                                                          columns.names, columns.verb)
                                        : "";

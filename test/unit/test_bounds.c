@@ -146,10 +146,42 @@ static void test_beyond(void **state) {
     hr_kernel_destroy(kernel);
 }
 
+/* The floor counts what the bounds leave, cut at the axis's ends; without them, the whole axis. */
+static void test_floor(void **state) {
+    (void)state;
+    static const char rows[] =
+        "kernel rows(x: f32[B, N], begin: i32[B], end: i32[B]) -> (t: f32[B], p: f32[B])\n{\n"
+        "    t[b] = sum[n from begin[b] to end[b]](x[b, n])\n"
+        "    p[b] = prod[n from begin[b] to end[b]](1 + x[b, n] / 64)\n}\n";
+    enum { ROWS = 8, ALL = 1000 };
+    hr_kernel *kernel;
+    hr_floor floor;
+    good(hr_kernel_load(device, "floor.hr", rows, strlen(rows), NULL, &kernel));
+    good(hr_kernel_bind_extent(kernel, "B", ROWS));
+    good(hr_kernel_bind_extent(kernel, "N", ALL));
+    good(hr_kernel_fill(kernel, 3));
+    int32_t *begin = array_of(kernel, "begin"), *end = array_of(kernel, "end");
+    int64_t read = 0;
+    for (int b = 0; b < ROWS; b++) {
+        begin[b] = b % 2 ? 100 * b : -7;
+        end[b] = b % 3 == 0 ? ALL + 5 : b % 3 == 1 ? 150 * b : 0;
+        const int64_t from = cut(begin[b], ALL), to = cut(end[b], ALL);
+        read += to > from ? to - from : 0;
+    }
+    good(hr_kernel_prepare(kernel, NULL));
+    good(hr_kernel_floor(kernel, &floor));
+    assert_true(floor.bytes == (double)(4 * read + 4 * ROWS * 4));
+    hr_check check = {0};
+    good(hr_kernel_check(kernel, 100, &check));
+    assert_true(check.ok);
+    hr_kernel_destroy(kernel);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_beyond),
+        cmocka_unit_test(test_floor),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -326,9 +326,6 @@ static void test_scaled(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_choices), cmocka_unit_test(test_orders),
                                        cmocka_unit_test(test_many_products_are_one_launch),
-                                       cmocka_unit_test(test_products)};
-}
-
                                        cmocka_unit_test(test_scaled), cmocka_unit_test(test_products)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

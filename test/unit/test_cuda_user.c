@@ -159,7 +159,7 @@ static const struct user_case {
      "    p[m] = prod[n](1 + x[m, n] / 64)\n    q[n] = prod[m](1 + x[m, n] / 64)\n"
      "    w[m] = prod[n](i[m, n] % 2) }",
      {4096, 4096},
-     NULL,
+     "2 stages: row, row",
      "reduce_prod",
      {{9, 33}, {1, 1}, {40, 1030}, {2, 0}}},
     /* ---- places that are given their values ---- */

@@ -12,5 +12,10 @@ hr_status hr_emit_ordered_cuda(hr_printer *printer, int number);
 const hr_size *hr_cuda_ordered_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage);
 int hr_cuda_ordered_run(const hr_plan *plan, const hr_stage *stage);
 int hr_cuda_ordered_threads(const hr_plan *plan, const hr_stage *stage);
+/* Blocks that share a row, each with a part of it; more than one: a kernel before it finds what parts come
+ * to. */
+int hr_cuda_ordered_parts(const hr_plan *plan, const hr_stage *stage);
+/* How many rows its memory is for. */
+int64_t hr_cuda_ordered_most(const hr_plan *plan, const hr_stage *stage);
 
 #endif

@@ -26,12 +26,9 @@ template <int ITEMS> static __device__ inline int scan_place(int item) {
 
 template <class STATE> struct scan_slot { STATE factor, rest; };
 
-/* A tile's factors and rests become its values; returns what is carried to the next. `slots`: of the warps,
- * not in use since the barrier before the last. */
-template <bool SUM, int THREADS, int ITEMS, class T, class STATE>
-static __device__ inline STATE scan_tile(T (&factor)[ITEMS], T (&rest)[ITEMS], STATE carry,
-                                         scan_slot<STATE> *slots) {
-    const int warp = threadIdx.x / 32;
+/* A thread's items behind each other, and what its warp makes of what is carried to it. */
+template <bool SUM, int ITEMS, class T, class STATE>
+static __device__ inline void scan_items(T (&factor)[ITEMS], T (&rest)[ITEMS], scan_slot<STATE> *slots) {
     T product = 1, sum = 0;
 #pragma unroll
     for (int item = 0; item < ITEMS; item++)
@@ -42,8 +39,29 @@ static __device__ inline STATE scan_tile(T (&factor)[ITEMS], T (&rest)[ITEMS], S
         sum = __shfl_sync(0xffffffffu, rest[item], 31);
         if (!SUM) product = __shfl_sync(0xffffffffu, factor[item], 31);
     }
-    if (threadIdx.x % 32 == 0) slots[warp] = {(STATE)product, (STATE)sum};
+    if (threadIdx.x % 32 == 0) slots[threadIdx.x / 32] = {(STATE)product, (STATE)sum};
     __syncthreads();
+}
+
+/* What a tile makes of what is carried to it, behind what those before it do. */
+template <bool SUM, int THREADS, int ITEMS, class T, class STATE>
+static __device__ inline void scan_part(T (&factor)[ITEMS], T (&rest)[ITEMS], scan_slot<STATE> &part,
+                                        scan_slot<STATE> *slots) {
+    scan_items<SUM>(factor, rest, slots);
+#pragma unroll
+    for (int w = 0; w < THREADS / 32; w++) {
+        part.rest = SUM ? part.rest + slots[w].rest : slots[w].factor * part.rest + slots[w].rest;
+        if (!SUM) part.factor *= slots[w].factor;
+    }
+}
+
+/* A tile's factors and rests become its values; returns what is carried to the next. `slots`: of the warps,
+ * not in use since the barrier before the last. */
+template <bool SUM, int THREADS, int ITEMS, class T, class STATE>
+static __device__ inline STATE scan_tile(T (&factor)[ITEMS], T (&rest)[ITEMS], STATE carry,
+                                         scan_slot<STATE> *slots) {
+    const int warp = threadIdx.x / 32;
+    scan_items<SUM>(factor, rest, slots);
     STATE before = carry;
 #pragma unroll
     for (int w = 0; w < THREADS / 32; w++) {
