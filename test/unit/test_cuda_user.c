@@ -137,7 +137,7 @@ static const struct user_case {
      {4096, 4096},
      "2 stages: scan, scan",
      "scan_tile<true",
-     {{3, 2100}, {1, 1}, {40, 33}, {2, 0}}},
+     {{3, 2100}, {1, 33000}, {40, 33}, {2, 0}}},
     {"kernel follow(a: f32[B, T, C], b: f32[B, T, C], h0: f32[B, C], n: i32[B, T])\n"
      "    -> (h: f32[B, T, C], back: f32[B, T], whole: i64[B, T]) {\n"
      "    h[i, -1, c] = h0[i, c]\n"

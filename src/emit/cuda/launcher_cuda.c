@@ -257,8 +257,11 @@ static hr_status print_stage_launches(hr_cuda_emitter *e, int i) {
         return HR_OK;
     }
     if (hr_stage_is_ordered(stage)) {
-        print_launch(e, main, hr_size_text(e->p, hr_cuda_ordered_size(&sizes, e->plan, stage)),
-                     hr_cuda_ordered_shape(e->plan, stage), hr_cuda_ordered_threads(e->plan, stage), 0);
+        const char *rows = hr_size_text(e->p, hr_cuda_ordered_size(&sizes, e->plan, stage));
+        const hr_launch_shape shape = hr_cuda_ordered_shape(e->plan, stage);
+        const int threads = hr_cuda_ordered_threads(e->plan, stage);
+        if (hr_cuda_ordered_parts(e->plan, stage) > 1) print_launch(e, begin, rows, shape, threads, 0);
+        print_launch(e, main, rows, shape, threads, 0);
         return HR_OK;
     }
     if (e->plan->general) {
@@ -359,10 +362,12 @@ static void print_stage_condition(hr_cuda_emitter *e, int i) {
     const hr_stage *stage = &e->plan->stages[i];
     const hr_cuda_choice *c = hr_grid_of(stage);
     hr_sizes sizes = {0};
-    if (is_mapped(e, i) || stage->contract || hr_cuda_is_joined(stage) || hr_stage_is_ordered(stage)) return;
-    const int64_t most = hr_cuda_total_most(c);
+    if (is_mapped(e, i) || stage->contract || hr_cuda_is_joined(stage)) return;
+    const bool ordered = hr_stage_is_ordered(stage);
+    const int64_t most = ordered ? hr_cuda_ordered_most(e->plan, stage) : hr_cuda_total_most(c);
     if (most == INT64_MAX) return;
-    const char *total = hr_size_text(e->p, hr_cuda_total_size(&sizes, e->plan, stage, c));
+    const char *total = hr_size_text(e->p, ordered ? hr_cuda_ordered_size(&sizes, e->plan, stage)
+                                                   : hr_cuda_total_size(&sizes, e->plan, stage, c));
     hr_print(e->p, "if (%s > %" PRId64 ") return false;", total, most);
 }
 

@@ -24,7 +24,7 @@ hr_status hr_cuda_work_bytes(const hr_plan *plan, const int64_t *extents, int64_
         hr_cuda_gemm gemm = {0};
         const hr_cuda_attention *attention = hr_cuda_attention_of(stage);
         if (attention && attention->work_bytes > *most) *most = attention->work_bytes;
-        if (hr_cuda_is_joined(stage) || hr_stage_is_ordered(stage)) continue;
+        if (hr_cuda_is_joined(stage) || (plan->general && hr_stage_is_ordered(stage))) continue;
         if (hr_cuda_is_product(stage))
             HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, hr_gemm_mainloop_most(plan), &gemm));
         int64_t bytes = hr_cuda_is_product(stage) ? gemm.work_bytes : hr_grid_of(stage)->work_bytes;
@@ -122,6 +122,7 @@ int64_t hr_cuda_end_blocks(const hr_cuda_choice *c) {
 hr_launch_shape hr_cuda_ordered_shape(const hr_plan *plan, const hr_stage *stage) {
     hr_launch_shape shape = hr_cuda_clear_shape(plan);
     shape.run = hr_cuda_ordered_run(plan, stage);
+    shape.slices = hr_cuda_ordered_parts(plan, stage);
     return shape;
 }
 
@@ -243,8 +244,10 @@ static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, in
     if (stage->shape == HR_SHAPE_CONTRACT) return add_product_grids(plan, extents, i, list);
     if (hr_stage_is_ordered(stage)) {
         HR_TRY(hr_size_value(hr_cuda_ordered_size(&sizes, plan, stage), plan->normal, extents, &total));
-        return add_grid(list, i, "", blocks_of(hr_cuda_ordered_shape(plan, stage), total),
-                        hr_cuda_ordered_threads(plan, stage));
+        const int64_t blocks = blocks_of(hr_cuda_ordered_shape(plan, stage), total);
+        const int threads = hr_cuda_ordered_threads(plan, stage);
+        if (hr_cuda_ordered_parts(plan, stage) > 1) HR_TRY(add_grid(list, i, "_begin", blocks, threads));
+        return add_grid(list, i, "", blocks, threads);
     }
     if (plan->general) return add_general_grids(plan, extents, i, list);
     const hr_cuda_choice c = *hr_grid_of(stage);
@@ -297,7 +300,10 @@ int64_t hr_cuda_total_most(const hr_cuda_choice *c) {
 static bool stage_serves(const hr_plan *plan, const hr_stage *stage, const int64_t *extents) {
     hr_sizes sizes = {0};
     int64_t total;
-    if (hr_stage_is_ordered(stage)) return true;
+    if (hr_stage_is_ordered(stage))
+        return hr_size_value(hr_cuda_ordered_size(&sizes, plan, stage), plan->normal, extents, &total) ==
+                   HR_OK &&
+               total <= hr_cuda_ordered_most(plan, stage);
     if (stage->contract || hr_cuda_is_joined(stage)) return false;
     const hr_cuda_choice *c = hr_grid_of(stage);
     return hr_size_value(hr_cuda_total_size(&sizes, plan, stage, c), plan->normal, extents, &total) ==

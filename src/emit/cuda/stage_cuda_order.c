@@ -1,14 +1,16 @@
 /* Scans and topk as CUDA. In: a stage. Out: text. See stage_cuda_order.h.
  *
- * A scan along memory: a block a row, tile by tile, joined in f64 (templates/cuda/cuda_order.h). Across
- * memory: a thread a column, which goes along it. topk: a block a row.
+ * A scan along memory: a block a row, tile by tile, joined in f64 (templates/cuda/cuda_order.h). Of few long
+ * rows blocks take parts, once to see what each comes to and once more for its values. Across memory: a
+ * thread a column, which goes along it. topk: a block a row.
  */
 #include "emit/cuda/stage_cuda_order.h"
 
 #include "emit/cuda/stage_cuda.h"
 #include "ir/types.h"
+#include "schedule/cuda/choose_scan.h"
 
-enum { SCAN_THREADS = 256, SCAN_ITEMS = 8, COLUMN_THREADS = 128, COLUMN_ITEMS = 8, TOPK_BLOCK = 256 };
+enum { SCAN_THREADS = 256, COLUMN_THREADS = 128, COLUMN_ITEMS = 8, TOPK_BLOCK = 256 };
 
 static const hr_statement *statement_of(const hr_function *function, const hr_stage *stage) {
     return &function->statements[stage->steps[0].statement];
@@ -43,9 +45,22 @@ int hr_cuda_ordered_run(const hr_plan *plan, const hr_stage *stage) {
 }
 
 int hr_cuda_ordered_threads(const hr_plan *plan, const hr_stage *stage) {
+    const int chosen = plan->general ? 0 : hr_grid_of(stage)->threads;
     return is_across(plan, stage)          ? COLUMN_THREADS
            : stage->shape == HR_SHAPE_TOPK ? TOPK_BLOCK
+           : chosen                        ? chosen
                                            : SCAN_THREADS;
+}
+
+int hr_cuda_ordered_parts(const hr_plan *plan, const hr_stage *stage) {
+    const bool along = stage->shape == HR_SHAPE_SCAN && is_along(plan->normal, stage);
+    const int parts = plan->general || !along ? 1 : hr_grid_of(stage)->slices;
+    return parts > 1 ? parts : 1;
+}
+
+int64_t hr_cuda_ordered_most(const hr_plan *plan, const hr_stage *stage) {
+    const int parts = hr_cuda_ordered_parts(plan, stage);
+    return parts > 1 ? hr_grid_of(stage)->work_bytes / (parts * HR_CUDA_SCAN_SLOT) : INT64_MAX;
 }
 
 /* ---- loops ---- */
@@ -122,22 +137,72 @@ static void print_stores(hr_cuda_stage *s, int items, const char *at) {
 
 /* ---- the kernels ---- */
 
+static int threads_of(const hr_cuda_stage *s) {
+    return hr_cuda_ordered_threads(s->plan, s->stage);
+}
+
+/* The tiles of a row, or of the block's part of it: `begin` to `end`. */
+static void open_tiles(hr_cuda_stage *s, int parts) {
+    hr_printer *p = s->p;
+    const char *size = hr_emit_index_size(p, s->stage->row[0]);
+    const int tile = threads_of(s) * HR_CUDA_SCAN_ITEMS;
+    if (parts > 1) {
+        hr_print(p, "const int64_t tiles = (%s + %d) / %d, part = blockIdx.x %% %d;", size, tile - 1, tile,
+                 parts);
+        hr_print(p, "const int64_t begin = tiles * part / %d * %d, end = tiles * (part + 1) / %d * %d;",
+                 parts, tile, parts, tile);
+    }
+    open(p, parts > 1 ? hr_format(p, "for (int64_t tile = begin; tile < end; tile += %d, turn ^= 1)", tile)
+                      : hr_format(p, "for (int64_t tile = 0; tile < %s; tile += %d, turn ^= 1)", size, tile));
+}
+
+static void open_rows(hr_cuda_stage *s, int parts) {
+    hr_printer *p = s->p;
+    const char *state = state_type(value_of(s));
+    hr_print(p, "__shared__ scan_slot<%s> slots[2][%d];", state, threads_of(s) / 32);
+    hr_print(p, "int turn = 0; /* of two sets of slots, so that one barrier a tile is enough */");
+    if (parts > 1) hr_print(p, "scan_slot<%s> *const all = (scan_slot<%s> *)a.scratch;", state, state);
+    open(p, parts > 1
+                ? hr_format(p, "for (int64_t task = blockIdx.x / %d; task < total; task = total)", parts)
+                : "for (int64_t task = blockIdx.x; task < total; task += gridDim.x)");
+    hr_cuda_print_task_indices(s);
+}
+
+static const char *tile_place(hr_printer *p) {
+    return hr_format(p, "tile + scan_place<%d>(item)", HR_CUDA_SCAN_ITEMS);
+}
+
+/* What each part makes of what is carried to it. */
+static void print_parts(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_expr *scan = value_of(s);
+    const int parts = hr_cuda_ordered_parts(s->plan, s->stage);
+    open_rows(s, parts);
+    hr_print(p, "scan_slot<%s> sum = {1, 0};", state_type(scan));
+    open_tiles(s, parts);
+    print_elements(s, HR_CUDA_SCAN_ITEMS, tile_place(p));
+    hr_print(p, "scan_part<%s, %d>(factor, rest, sum, slots[turn]);", is_sum(scan) ? "true" : "false",
+             threads_of(s));
+    shut(p, "");
+    hr_print(p, "if (threadIdx.x == 0) all[blockIdx.x] = sum;");
+    shut(p, "");
+}
+
 static void print_along(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     const hr_expr *scan = value_of(s);
-    const char *type = hr_c_compute(scan->type), *state = state_type(scan);
-    const char *at = hr_format(p, "tile + scan_place<%d>(item)", SCAN_ITEMS);
-    hr_print(p, "__shared__ scan_slot<%s> slots[2][%d];", state, SCAN_THREADS / 32);
-    hr_print(p, "int turn = 0; /* of two sets of slots, so that one barrier a tile is enough */");
-    open(p, "for (int64_t task = blockIdx.x; task < total; task += gridDim.x)");
-    hr_cuda_print_task_indices(s);
+    const int parts = hr_cuda_ordered_parts(s->plan, s->stage);
+    open_rows(s, parts);
     print_carry(s, "carry");
-    open(p, hr_format(p, "for (int64_t tile = 0; tile < %s; tile += %d, turn ^= 1)",
-                      hr_emit_index_size(p, s->stage->row[0]), SCAN_THREADS * SCAN_ITEMS));
-    print_elements(s, SCAN_ITEMS, at);
-    hr_print(p, "carry = scan_tile<%s, %d, %d, %s>(factor, rest, carry, slots[turn]);",
-             is_sum(scan) ? "true" : "false", SCAN_THREADS, SCAN_ITEMS, type);
-    print_stores(s, SCAN_ITEMS, at);
+    if (parts > 1) {
+        hr_print(p, "for (int64_t k = (int64_t)blockIdx.x - blockIdx.x %% %d; k < blockIdx.x; k++)", parts);
+        hr_print(p, "    carry = %scarry + all[k].rest;", is_sum(scan) ? "" : "all[k].factor * ");
+    }
+    open_tiles(s, parts);
+    print_elements(s, HR_CUDA_SCAN_ITEMS, tile_place(p));
+    hr_print(p, "carry = scan_tile<%s, %d>(factor, rest, carry, slots[turn]);",
+             is_sum(scan) ? "true" : "false", threads_of(s));
+    print_stores(s, HR_CUDA_SCAN_ITEMS, tile_place(p));
     shut(p, "");
     shut(p, "");
 }
@@ -196,17 +261,40 @@ static void print_topk(hr_cuda_stage *s) {
     shut(p, "");
 }
 
+static void print_total(hr_cuda_stage *s) {
+    hr_print(s->p, "const int64_t total = %s;", hr_emit_points(s->p, s->stage->task, s->stage->task_count));
+}
+
+static void print_begin(hr_cuda_stage *s) {
+    hr_print(s->p, "let_next_launch_start();");
+    hr_print(s->p, "wait_for_launch_before();");
+    print_total(s);
+    print_parts(s);
+}
+
 static void print_work(hr_cuda_stage *s) {
-    hr_printer *p = s->p;
-    const hr_stage_kernels alone = {0};
-    hr_cuda_print_overlap(p, s->number, alone);
-    hr_print(p, "const int64_t total = %s;", hr_emit_points(p, s->stage->task, s->stage->task_count));
+    const hr_stage_kernels kernels = {.begin = hr_cuda_ordered_parts(s->plan, s->stage) > 1};
+    hr_cuda_print_overlap(s->p, s->number, kernels);
+    print_total(s);
     if (s->stage->shape == HR_SHAPE_TOPK)
         print_topk(s);
     else if (is_along(s->function, s->stage))
         print_along(s);
     else
         print_across(s);
+}
+
+static void print_kernel(hr_cuda_stage *s, const char *suffix, void (*print)(hr_cuda_stage *)) {
+    hr_printer *p = s->p;
+    hr_printer_forget(p, HR_AT_TASK);
+    hr_text body, *out = hr_print_aside(p, &body);
+    print(s);
+    hr_print_back(p, out);
+    hr_emit_kernel(p,
+                   hr_format(p,
+                             "%s void __launch_bounds__(%d) stage_%d%s(const __grid_constant__ arguments a)",
+                             p->kernel, threads_of(s), s->number, suffix),
+                   &body);
 }
 
 hr_status hr_emit_ordered_cuda(hr_printer *p, int number) {
@@ -221,13 +309,7 @@ hr_status hr_emit_ordered_cuda(hr_printer *p, int number) {
     p->outer_count = 0;
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s */", stage->why);
-    hr_printer_forget(p, HR_AT_TASK);
-    hr_text body, *out = hr_print_aside(p, &body);
-    print_work(&s);
-    hr_print_back(p, out);
-    hr_emit_kernel(p,
-                   hr_format(p, "%s void __launch_bounds__(%d) stage_%d(const __grid_constant__ arguments a)",
-                             p->kernel, hr_cuda_ordered_threads(p->plan, stage), number),
-                   &body);
+    if (hr_cuda_ordered_parts(p->plan, stage) > 1) print_kernel(&s, "_begin", print_begin);
+    print_kernel(&s, "", print_work);
     return hr_text_status(p->out);
 }

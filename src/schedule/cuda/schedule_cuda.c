@@ -5,6 +5,7 @@
 #include "schedule/cuda/choose_attention.h"
 #include "schedule/cuda/choose_backward.h"
 #include "schedule/cuda/choose_gemm.h"
+#include "schedule/cuda/choose_scan.h"
 #include "schedule/schedule_passes.h"
 #include "schedule/stash.h"
 #include "schedule/target.h"
@@ -149,6 +150,7 @@ static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
         hr_schedule *schedule = stage->schedule;
         if (hr_stage_is_ordered(stage)) {
             schedule->kind = HR_SCHEDULE_CUDA_ORDERED;
+            HR_TRY(hr_cuda_choose_scan(plan, stage, extents, &schedule->grid));
             hr_schedule_describe(plan, stage);
             continue;
         }
