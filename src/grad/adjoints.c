@@ -21,7 +21,7 @@ typedef struct statement_walk {
 /* ---- which nodes carry a gradient ---- */
 
 bool hr_op_passes_gradient(hr_op op) {
-    if (hr_op_finds_position(op) || op == HR_OP_RANDOM || op == HR_OP_STOP) return false;
+    if (hr_op_finds_position(op) || op == HR_OP_TOPK || op == HR_OP_RANDOM || op == HR_OP_STOP) return false;
     return op != HR_OP_FLOOR && op != HR_OP_CEIL && op != HR_OP_ROUND && op != HR_OP_FLOORDIV;
 }
 
@@ -117,6 +117,25 @@ static void give_softmax(statement_walk *walk, const hr_expr *node, hr_terms sum
     const hr_terms inner =
         hr_terms_joined(algebra, hr_terms_add(algebra, one, hr_terms_negate(algebra, along)));
     give(walk, node->args[0], hr_terms_times(algebra, inner, p));
+}
+
+/* h[t] = a[t] * h[t - 1] + b[t]: what b is given is a scan from the other end, and a is given that times what
+ * stood before. */
+static void give_scan(statement_walk *walk, const hr_expr *node, hr_terms sum) {
+    hr_derivation *derivation = walk->derivation;
+    hr_algebra *algebra = derivation->algebra;
+    if (!sum.count) return;
+    const hr_index_set scope = sum.terms[0].scope;
+    hr_expr *adjoint =
+        hr_scan_adjoint(derivation, node, hr_terms_compose(algebra, hr_terms_joined(algebra, sum)));
+    const hr_terms all = hr_terms_in_scope(algebra, hr_terms_of(algebra, adjoint), scope);
+    give(walk, node->args[1], all);
+    if (derivation->carries[node->args[0]->id])
+        give(walk, node->args[0], hr_terms_times(algebra, all, hr_scan_before(derivation, node)));
+    if (derivation->carries[node->args[2]->id])
+        give(walk, node->args[2],
+             hr_terms_guard(algebra, hr_terms_times(algebra, all, value_of(walk, node->args[0])),
+                            hr_scan_at_first(derivation, node)));
 }
 
 /* ---- elements ---- */
@@ -229,6 +248,10 @@ static void hand_on(statement_walk *walk, const hr_expr *node, hr_terms sum) {
     }
     case HR_OP_SOFTMAX:
         give_softmax(walk, node, sum);
+        break;
+    case HR_OP_SCAN:
+    case HR_OP_SCAN_BACK:
+        give_scan(walk, node, sum);
         break;
     default:
         if (hr_op_is_reduction(node->op))

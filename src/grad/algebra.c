@@ -69,6 +69,7 @@ static void free_leave(void *context, const hr_expr *node) {
     if (hr_op_is_reduction(node->op))
         for (int i = 0; i < node->bound_count; i++)
             set &= ~hr_index_bit(algebra, node->bound[i]);
+    if (hr_op_is_scan(node->op)) set |= hr_index_bit(algebra, node->bound[0]);
     algebra->free[node->id] = set;
     algebra->free_known[node->id] = true;
 }

@@ -86,6 +86,14 @@ hr_index_set hr_bound_indices(hr_derivation *derivation, const hr_expr *node);
 hr_expr *hr_extreme_condition(hr_derivation *derivation, const hr_expr *node);
 /* Of a product, what each factor is multiplied with: right with zeros among them. */
 hr_expr *hr_product_of_others(hr_derivation *derivation, const hr_expr *node);
+/* A scan along an index of the graph: an element of the local that holds it. */
+hr_expr *hr_make_scan(hr_algebra *algebra, hr_op op, int along, hr_expr *const *args);
+/* Of a scan of the source: the index in the graph; the element before, or the start; what `cotangent`, of its
+ * elements, comes to from the other end: that of what is added; whether the element is the first. */
+int hr_scan_along(const hr_derivation *derivation, const hr_expr *scan);
+hr_expr *hr_scan_before(hr_derivation *derivation, const hr_expr *scan);
+hr_expr *hr_scan_adjoint(hr_derivation *derivation, const hr_expr *scan, hr_expr *cotangent);
+hr_expr *hr_scan_at_first(hr_derivation *derivation, const hr_expr *scan);
 /* exp(a - b), with the mask of `a` outside. */
 hr_expr *hr_primal_exponential(hr_algebra *algebra, hr_expr *a, hr_expr *b);
 

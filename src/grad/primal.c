@@ -4,6 +4,7 @@
 #include "grad/derivation.h"
 #include "grad/slope.h"
 #include "ir/extent_form.h"
+#include "ir/types.h"
 
 #include <math.h>
 #include <string.h>
@@ -107,6 +108,75 @@ static hr_expr *softmax(hr_derivation *derivation, const hr_expr *node, hr_expr 
     return hr_primal_exponential(algebra, arg, lse);
 }
 
+/* ---- scans ---- */
+
+hr_expr *hr_make_scan(hr_algebra *algebra, hr_op op, int along, hr_expr *const *args) {
+    hr_graph *graph = algebra->graph;
+    hr_argument_type types[3];
+    hr_expr *converted[3];
+    for (int i = 0; i < 3; i++)
+        types[i] = hr_argument_type_of(args[i]);
+    const hr_dtype type = hr_op_types_of(op, 3, types).result;
+    for (int i = 0; i < 3; i++)
+        converted[i] = hr_graph_convert(graph, type, args[i]);
+    const hr_expr model = {.op = op,
+                           .type = type,
+                           .dtype = type,
+                           .arg_count = 3,
+                           .args = converted,
+                           .bound_count = 1,
+                           .bound = &along,
+                           .extent = -1,
+                           .index = -1,
+                           .tensor = -1};
+    return hr_hold(algebra, hr_graph_intern(graph, &model));
+}
+
+/* `value` one element further along the index, by `step`; `beyond` where there is none. */
+static hr_expr *shifted(hr_algebra *algebra, hr_expr *value, int along, int step, hr_expr *beyond) {
+    hr_graph *graph = algebra->graph;
+    if (!(hr_free_indices(algebra, value) & hr_index_bit(algebra, along))) return value;
+    hr_expr *index = hr_graph_index_value(graph, along), *extent = graph->function->indices[along].extent;
+    hr_expr *one = hr_graph_whole(graph, 1);
+    hr_expr *next = hr_make_binary(algebra, step < 0 ? HR_OP_SUB : HR_OP_ADD, index, one);
+    hr_expr *there = step < 0 ? hr_make_binary(algebra, HR_OP_GT, index, hr_graph_whole(graph, 0))
+                              : hr_make_binary(algebra, HR_OP_LT, next, extent);
+    hr_expr *moved = hr_replace_indices(algebra, value, 1, &along, &next);
+    return hr_make(algebra, HR_OP_WHERE, 3, (hr_expr *[]){there, moved, beyond});
+}
+
+int hr_scan_along(const hr_derivation *derivation, const hr_expr *scan) {
+    return derivation->index_of[scan->bound[0]];
+}
+
+hr_expr *hr_scan_before(hr_derivation *derivation, const hr_expr *scan) {
+    hr_algebra *algebra = derivation->algebra;
+    const int along = hr_scan_along(derivation, scan);
+    hr_expr *start = hr_primal_of(derivation, scan->args[2]);
+    return shifted(algebra, hr_primal_of(derivation, scan), along, scan->op == HR_OP_SCAN ? -1 : 1, start);
+}
+
+hr_expr *hr_scan_adjoint(hr_derivation *derivation, const hr_expr *scan, hr_expr *cotangent) {
+    hr_algebra *algebra = derivation->algebra;
+    const int along = hr_scan_along(derivation, scan);
+    const bool forward = scan->op == HR_OP_SCAN;
+    hr_expr *zero = hr_make_number(algebra, 0);
+    hr_expr *factor =
+        shifted(algebra, hr_primal_of(derivation, scan->args[0]), along, forward ? 1 : -1, zero);
+    return hr_make_scan(algebra, forward ? HR_OP_SCAN_BACK : HR_OP_SCAN, along,
+                        (hr_expr *[]){factor, cotangent, zero});
+}
+
+hr_expr *hr_scan_at_first(hr_derivation *derivation, const hr_expr *scan) {
+    hr_algebra *algebra = derivation->algebra;
+    hr_graph *graph = algebra->graph;
+    const int along = hr_scan_along(derivation, scan);
+    hr_expr *one = hr_graph_whole(graph, 1), *extent = graph->function->indices[along].extent;
+    hr_expr *first =
+        scan->op == HR_OP_SCAN ? hr_graph_whole(graph, 0) : hr_make_binary(algebra, HR_OP_SUB, extent, one);
+    return hr_make_binary(algebra, HR_OP_EQ, hr_graph_index_value(graph, along), first);
+}
+
 static hr_expr *made(hr_derivation *derivation, const hr_expr *node, hr_expr *const *args) {
     hr_algebra *algebra = derivation->algebra;
     switch (node->op) {
@@ -122,6 +192,9 @@ static hr_expr *made(hr_derivation *derivation, const hr_expr *node, hr_expr *co
         return hr_value_beside_slope(algebra, node->op, args[0]);
     case HR_OP_SOFTMAX:
         return softmax(derivation, node, args[0]);
+    case HR_OP_SCAN:
+    case HR_OP_SCAN_BACK:
+        return hr_make_scan(algebra, node->op, hr_scan_along(derivation, node), args);
     case HR_OP_REDUCE_MEAN: {
         const hr_index_set bound = hr_bound_indices(derivation, node);
         return hr_make_binary(algebra, HR_OP_DIV,

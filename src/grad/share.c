@@ -359,7 +359,8 @@ static hr_expr *with_settled_args(sharing *s, const hr_expr *node) {
             bound |= hr_index_bit(s->algebra, node->bound[i]);
         args[0] = product_body(s, args[0], bound);
     }
-    if (hr_op_is_reduction(node->op)) return hr_graph_with_args(s->algebra->graph, node, args);
+    if (hr_op_is_reduction(node->op) || hr_op_is_scan(node->op))
+        return hr_graph_with_args(s->algebra->graph, node, args);
     return hr_make_same(s->algebra, node, args);
 }
 

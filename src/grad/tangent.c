@@ -70,6 +70,21 @@ static hr_terms of_softmax(const tangents *t, const hr_expr *node) {
     return hr_terms_times(algebra, hr_terms_joined(algebra, apart), p);
 }
 
+/* The same recurrence of what is added, and of the factor's tangent times what stood before. */
+static hr_terms of_scan(const tangents *t, const hr_expr *node) {
+    hr_algebra *algebra = t->derivation->algebra;
+    const hr_terms a = t->of[node->args[0]->id], b = t->of[node->args[1]->id],
+                   start = t->of[node->args[2]->id];
+    if (!a.count && !b.count && !start.count) return (hr_terms){0};
+    hr_terms rest = b;
+    if (a.count)
+        rest = hr_terms_add(algebra, rest, hr_terms_times(algebra, a, hr_scan_before(t->derivation, node)));
+    hr_expr *zero = hr_make_number(algebra, 0);
+    hr_expr *args[] = {value_of(t, node->args[0]), rest.count ? hr_terms_compose(algebra, rest) : zero,
+                       start.count ? hr_terms_compose(algebra, start) : zero};
+    return hr_terms_of(algebra, hr_make_scan(algebra, node->op, hr_scan_along(t->derivation, node), args));
+}
+
 static hr_terms of_node(const tangents *t, const hr_expr *node) {
     hr_algebra *algebra = t->derivation->algebra;
     const hr_terms a = node->arg_count > 0 ? t->of[node->args[0]->id] : (hr_terms){0};
@@ -92,6 +107,9 @@ static hr_terms of_node(const tangents *t, const hr_expr *node) {
     }
     case HR_OP_SOFTMAX:
         return a.count ? of_softmax(t, node) : a;
+    case HR_OP_SCAN:
+    case HR_OP_SCAN_BACK:
+        return of_scan(t, node);
     default:
         if (!hr_op_passes_gradient(node->op)) return (hr_terms){0};
         if (hr_op_is_reduction(node->op)) return a.count ? of_reduction(t, node) : a;

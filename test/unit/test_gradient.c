@@ -140,6 +140,16 @@ static const char *const rules[] = {
     " y[t] = tanh(where(t > 0, max[k](x[t - 1, k]), 0.5)) * sum[k](w[t, k])^2 }",
     "kernel guarded_softmax(x: f32[T, K], i: i32[T]) -> (y: f32[T]) {"
     " y[t] = sum[k](where(i[t] < T, softmax[k](x[i[t], k]), 0.5) * x[t, k]) }",
+    "kernel product(x: f32[M, N], w: f32[M, N]) -> (y: f32[M]) {"
+    " y[m] = prod[n](where(n % 3 == 0, 0, x[m, n]) + w[m, n] * where(n == 1, 0, 1)) }",
+    "kernel recurrence(a: f32[B, T, C], b: f32[B, T, C], h0: f32[B, C]) -> (h: f32[B, T, C], s: f32[B]) {"
+    " h[i, -1, c] = h0[i, c]\n h[i, t, c] = exp(-a[i, t, c]^2) * h[i, t - 1, c] + b[i, t, c]\n"
+    " s[i] = sum[t, c](h[i, t, c]^2 * b[i, t, c]) }",
+    "kernel back(a: f32[B, T], b: f32[B, T], h0: f32[B]) -> (y: f32[B, T], s: f32[B]) {"
+    " h[i, T] = h0[i]\n h[i, t] = b[i, t] - sigmoid(a[i, t]) * h[i, t + 1] / 2\n"
+    " y[i, t] = h[i, t]^2 * b[i, t]\n s[i] = sum[t](cumsum[t](h[i, t]) * a[i, t]) }",
+    "kernel largest(x: f32[M, N], w: f32[M, K]) -> (y: f32[M], v: f32[M, K], p: i64[M, K]) {"
+    " v[m, r], p[m, r] = topk[n, r < K](x[m, n]^3)\n y[m] = sum[r](v[m, r] * w[m, r]) }",
     "kernel held(x: f32[M, N], z: f32[M, N]) -> (y: f32[M, N]) { t[m, n] = softmax[n](x[m, n])\n"
     " y[m, n] = where(m > 0, t[m - 1, N - 1 - n], 0.5) * z[m, n] }",
     "kernel smax(x: f32[M, N]) -> (y: f32[M]) { p[m] = max[n](x[m, n])\n"
