@@ -179,7 +179,7 @@ static bool part(const hr_plan *plan, hr_gemm_thin *thin, int splits, int rounds
  * the L2; vectors are waited for; a second kernel adds up parts. */
 static double cost(const hr_plan *plan, const hr_gemm_sizes *s, const hr_gemm_thin *thin, int splits) {
     const hr_packed *matrix = &thin->product.matrix;
-    const double processors = hr_limits_threads(&plan->limits);
+    const double processors = (double)hr_limits_threads(&plan->limits);
     const double blocks = (double)row_blocks(s, thin) * splits;
     const double lines = (double)thin->part_lines * thin->rounds, numbers = lines * hr_packed_line(matrix);
     const double matrix_bytes = (double)ROWS * thin->row_warps * lines * LINE;
