@@ -206,7 +206,7 @@ static hr_kernel *decode_load(const int64_t sizes[5]) {
 
 static void test_lengths(void **state) {
     (void)state;
-    static const int64_t sizes[][5] = {{7, 8, 2000, 32, 40}, {3, 16, 300, 90, 64}, {2, 4, 5000, 40, 40}};
+    static const int64_t sizes[][5] = {{7, 8, 2000, 32, 40}, {3, 16, 300, 90, 64}, {2, 6, 5000, 40, 40}};
     for (int c = 0; c < 3; c++) {
         const int64_t *size = sizes[c], row_k = 2 * size[3], row_v = 2 * size[4];
         hr_kernel *kernel = decode_load(size);

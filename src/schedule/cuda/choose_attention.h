@@ -49,7 +49,7 @@ typedef struct hr_cuda_attention {
     int threads;          /* a warpgroup that loads, two or three that multiply */
     int load_registers, multiply_registers; /* of a thread of these */
     int64_t section;              /* heads that go together: all of their keys and values stay in the L2 */
-    int64_t blocks, shared_bytes; /* of the grid, which takes tiles in turn; of a block */
+    int64_t blocks, shared_bytes; /* of the grid, which take tiles in turn, or one each; of a block */
     char why[320];
 } hr_cuda_attention;
 

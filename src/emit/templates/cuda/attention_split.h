@@ -130,8 +130,10 @@ static __device__ inline const char *split_place(const A &a, const split_item &i
 template <class S, bool COPIES, int COLUMNS, class A>
 static __device__ inline uint4 split_piece(const A &a, int64_t batch, int64_t row, int column, bool there) {
     if constexpr (COPIES && S::chunks) {
-        const void *const place = there && column < COLUMNS ? S::place(a, batch, row) : nullptr;
-        return place ? S::widened(S::bring(place, column)) : make_uint4(0, 0, 0, 0);
+        if (!there || column >= COLUMNS) return make_uint4(0, 0, 0, 0);
+        const void *const place = S::place(a, batch, row);
+        if (S::looks_up && !place) return make_uint4(0, 0, 0, 0);
+        return S::widened(S::bring(place, column));
     }
     return split_elements<S, COLUMNS>(a, batch, row, column, there);
 }
