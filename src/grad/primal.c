@@ -110,26 +110,30 @@ static hr_expr *softmax(hr_derivation *derivation, const hr_expr *node, hr_expr 
 
 /* ---- scans ---- */
 
+/* Along an index of the graph, in order: an element of the local that holds it. */
+static hr_expr *ordered(hr_algebra *algebra, hr_op op, hr_dtype type, int along, int count, hr_expr **args) {
+    const hr_expr model = {.op = op,
+                           .type = type,
+                           .dtype = type,
+                           .arg_count = count,
+                           .args = args,
+                           .bound_count = 1,
+                           .bound = &along,
+                           .extent = -1,
+                           .index = -1,
+                           .tensor = -1};
+    return hr_hold(algebra, hr_graph_intern(algebra->graph, &model));
+}
+
 hr_expr *hr_make_scan(hr_algebra *algebra, hr_op op, int along, hr_expr *const *args) {
-    hr_graph *graph = algebra->graph;
     hr_argument_type types[3];
     hr_expr *converted[3];
     for (int i = 0; i < 3; i++)
         types[i] = hr_argument_type_of(args[i]);
     const hr_dtype type = hr_op_types_of(op, 3, types).result;
     for (int i = 0; i < 3; i++)
-        converted[i] = hr_graph_convert(graph, type, args[i]);
-    const hr_expr model = {.op = op,
-                           .type = type,
-                           .dtype = type,
-                           .arg_count = 3,
-                           .args = converted,
-                           .bound_count = 1,
-                           .bound = &along,
-                           .extent = -1,
-                           .index = -1,
-                           .tensor = -1};
-    return hr_hold(algebra, hr_graph_intern(graph, &model));
+        converted[i] = hr_graph_convert(algebra->graph, type, args[i]);
+    return ordered(algebra, op, type, along, 3, converted);
 }
 
 /* `value` one element further along the index, by `step`; `beyond` where there is none. */
@@ -195,6 +199,9 @@ static hr_expr *made(hr_derivation *derivation, const hr_expr *node, hr_expr *co
     case HR_OP_SCAN:
     case HR_OP_SCAN_BACK:
         return hr_make_scan(algebra, node->op, hr_scan_along(derivation, node), args);
+    case HR_OP_TOPK:
+        return ordered(algebra, HR_OP_TOPK, HR_I64, hr_scan_along(derivation, node), 2,
+                       (hr_expr *[]){args[0], args[1]});
     case HR_OP_REDUCE_MEAN: {
         const hr_index_set bound = hr_bound_indices(derivation, node);
         return hr_make_binary(algebra, HR_OP_DIV,
@@ -326,7 +333,15 @@ hr_status hr_primal_prepare(hr_derivation *derivation) {
         .graph = derivation->graph, .before = primal_before, .after = primal_after, .context = derivation};
     indices_unify(derivation);
     hr_adjoints_begin(derivation); /* cotangents have the first numbers, and so stand first in products */
-    for (int s = 0; s < source->statement_count && !derivation->graph->full; s++)
+    for (int s = 0; s < source->statement_count && !derivation->graph->full; s++) {
+        const hr_statement *statement = &source->statements[s];
+        if (statement->value->op == HR_OP_TOPK && !derivation->saved[statement->tensor])
+            return hr_fail(
+                HR_BAD_INPUT,
+                "line %d: the gradient of topk goes to the places that it found: give them as a result of "
+                "kernel %.60s, in i32 or i64",
+                statement->place.line, source->name);
         statement_prepare(derivation, s);
+    }
     return HR_OK;
 }
