@@ -108,7 +108,8 @@ typedef struct hr_source {
     int first_line;
 } hr_source;
 
-/* What the comment in front of a kernel says that src/grad wrote: "# NAME: the gradient of ..., derived by ...". */
+/* What the comment in front of a kernel says that src/grad wrote: "# NAME: the gradient of ..., derived by
+ * ...". */
 #define HR_DERIVED_BY "derived by `headroom grad`"
 
 /* The text that functions were read from, as it was read: what a message about them shows. */
