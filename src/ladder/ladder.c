@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEP_POINTS  400
+#define STEP_POINTS  128
 #define STEP_SECONDS 0.3
 #define NAMES_BYTES  65536
 

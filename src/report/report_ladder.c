@@ -9,8 +9,9 @@
 #include <math.h>
 #include <string.h>
 
-#define BAR_WIDTH 24
-#define ROWS_MAX  32
+#define BAR_WIDTH     24
+#define ROWS_MAX      32
+#define SCRATCH_WORTH (1 << 20) /* bytes that are worth a word */
 
 /* Operations a second, or bytes a second where the floor is memory's. */
 static hr_words rate_words(const hr_ladder_result *result, double seconds) {
@@ -49,7 +50,7 @@ static void put_row(hr_sheet *paper, const hr_ladder_result *result, const hr_la
                     hr_words_ratio(row->headroom, "x").text);
     hr_sheet_bar(paper, inks[hr_headroom_grade(row->headroom)], part_of(row), BAR_WIDTH);
     hr_sheet_format(paper, row->verified.ok ? HR_INK_DIM : HR_INK_POOR, " %s", check_word(row));
-    if (row->scratch > 0)
+    if (row->scratch >= SCRATCH_WORTH)
         hr_sheet_format(paper, HR_INK_DIM, ", %s of intermediate results",
                         hr_words_capacity(row->scratch).text);
     hr_sheet_end_line(paper);
@@ -167,7 +168,7 @@ static void write_step(hr_text *page, const hr_ladder_result *result, int index,
                        hr_words_time(row->seconds.median, true).text,
                        rate_words(result, row->seconds.median).text, hr_words_ratio(row->headroom, "×").text,
                        check_word(row));
-        if (row->scratch > 0)
+        if (row->scratch >= SCRATCH_WORTH)
             hr_text_format(page, ", %s of intermediate results", hr_words_capacity(row->scratch).text);
         hr_text_format(page, "</p>");
     }

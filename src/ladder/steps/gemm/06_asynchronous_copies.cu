@@ -1,6 +1,6 @@
 // cp.async brings the next tiles, 32 along k, into a second pair of buffers while the first pair is multiplied.
-// What is copied so keeps its 16 bits in shared memory, and becomes a number only where it is multiplied.
-// The copy passes no register and nobody waits for it: its time hides under the multiply-adds.
+// The copy passes no register and nobody waits for it, but it cannot convert: what it brings stays in 16 bits.
+// Plain units need numbers, so each use converts anew, and that costs more than the copies took; tensor cores take 16 bits as they are.
 
 static const int deep = 32; // along k
 
