@@ -78,18 +78,21 @@ static const char *print_ahead(hr_stage_printer *s, int pass, const char *elemen
 }
 
 /* Of the row that begins at `first`: the lane's own place or, in a pass that prefetches a part of it, the
- * part's. Jammed rows are prefetched at once, before their few vectors. */
-static void place_ahead(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const char *first,
-                        const char *row) {
+ * part's: of each run of lanes, where a row has several. A division for each vector would take as long as the
+ * vector does. Jammed rows are prefetched at once, before their few vectors. */
+static void place_ahead(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const char *first) {
+    enum { FRACTION_BITS = 16 };
     hr_printer *p = s->p;
     const int part = lanes->prefetch_part, of = lanes->prefetch_of;
-    if (of) first = hr_format(p, "%s + %d * (%s) / %d", first, lanes->prefetch_before, row, of);
+    if (of)
+        first = hr_format(p, "%s + %d * (%s) / %d", first, lanes->prefetch_before,
+                          hr_emit_index_size(p, p->lane), of);
     const char *begin = print_ahead(s, pass, first);
     lanes->prefetch_first = hr_stage_goes_by(s, HR_LOOP_JAM);
-    lanes->prefetch_place = lanes->prefetch_first ? begin
-                            : !of                 ? hr_format(p, "%s + i", begin)
-                            : of == 8             ? hr_format(p, "%s + (%d * i >> 3)", begin, part)
-                                                  : hr_format(p, "%s + %d * i / %d", begin, part, of);
+    lanes->prefetch_place =
+        lanes->prefetch_first ? begin
+        : !of                 ? hr_format(p, "%s + i", begin)
+              : hr_format(p, "%s + (%d * i >> %d)", begin, (part << FRACTION_BITS) / of, FRACTION_BITS);
 }
 
 /* Of the head of the stages that go together. */
@@ -116,10 +119,10 @@ static void place(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const hr_p
         lanes->prefetch_place = hr_format(p, "%" PRId64 " + i", strip_of(s));
         break;
     case HR_AHEAD_NEXT_ROW:
-        place_ahead(s, pass, lanes, next_row_place(s, prefetch, row), row);
+        place_ahead(s, pass, lanes, next_row_place(s, prefetch, row));
         break;
     case HR_AHEAD_NEXT_GROUP:
-        place_ahead(s, pass, lanes, hr_format(p, "%d * (%s)", HR_COLUMN_GROUP, row), row);
+        place_ahead(s, pass, lanes, hr_format(p, "%d * (%s)", HR_COLUMN_GROUP, row));
         break;
     }
 }
