@@ -3,6 +3,7 @@
 
 #include "base/dtype.h"
 #include "emit/c/lane_gather.h"
+#include "ir/index_plus.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -42,12 +43,12 @@ const char *hr_emit_offset(hr_printer *p, int tensor, hr_expr *const *subscripts
     return sum;
 }
 
+static bool is_at_lane(const void *printer, const hr_expr *node) {
+    return hr_expr_at_lane((hr_printer *)printer, node); /* which remembers what it finds */
+}
+
 bool hr_expr_is_lane_plus(hr_printer *p, const hr_expr *e) {
-    if (e->op == HR_OP_INDEX) return e->index == p->lane;
-    if (e->op == HR_OP_ADD)
-        return (hr_expr_is_lane_plus(p, e->args[0]) && !hr_expr_at_lane(p, e->args[1])) ||
-               (hr_expr_is_lane_plus(p, e->args[1]) && !hr_expr_at_lane(p, e->args[0]));
-    return e->op == HR_OP_SUB && hr_expr_is_lane_plus(p, e->args[0]) && !hr_expr_at_lane(p, e->args[1]);
+    return hr_is_index_plus(e, p->lane, is_at_lane, p);
 }
 
 const char *hr_emit_lane_rest(hr_printer *p, const hr_expr *e) {

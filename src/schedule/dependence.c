@@ -3,6 +3,7 @@
 #include "base/memory.h"
 
 #include "ir/graph.h"
+#include "ir/index_plus.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -41,12 +42,12 @@ bool hr_varies_by_task(const hr_dependence *dependence, const hr_expr *node) {
     return depends(node, stage->task, stage->task_count, dependence->task);
 }
 
+static bool varies(const void *dependence, const hr_expr *node) {
+    return hr_varies_by_lane(dependence, node);
+}
+
 bool hr_is_lane_plus(const hr_dependence *d, const hr_expr *e) {
-    if (e->op == HR_OP_INDEX) return e->index == hr_stage_lane(d->stage);
-    if (e->op == HR_OP_ADD)
-        return (hr_is_lane_plus(d, e->args[0]) && !hr_varies_by_lane(d, e->args[1])) ||
-               (hr_is_lane_plus(d, e->args[1]) && !hr_varies_by_lane(d, e->args[0]));
-    return e->op == HR_OP_SUB && hr_is_lane_plus(d, e->args[0]) && !hr_varies_by_lane(d, e->args[1]);
+    return hr_is_index_plus(e, hr_stage_lane(d->stage), varies, d);
 }
 
 bool hr_lies_along_lanes(const hr_dependence *d, const hr_expr *element) {

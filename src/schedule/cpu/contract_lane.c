@@ -4,6 +4,7 @@
  * nothing can, the operand is evaluated element by element.
  */
 #include "base/memory.h"
+#include "ir/index_plus.h"
 #include "ir/visit.h"
 #include "plan/whole_range.h"
 #include "schedule/cpu/passes_cpu.h"
@@ -30,12 +31,12 @@ static bool varies(lane_walk *walk, const hr_expr *node) {
     return result;
 }
 
-/* The lane's index plus something that does not depend on it. */
+static bool varies_by_lane(const void *walk, const hr_expr *node) {
+    return varies((lane_walk *)walk, node); /* which remembers what it finds */
+}
+
 static bool is_lane_plus(lane_walk *walk, const hr_expr *node) {
-    if (node->op == HR_OP_INDEX) return node->index == walk->lane;
-    if (node->op != HR_OP_ADD && node->op != HR_OP_SUB) return false;
-    if (!varies(walk, node->args[1])) return is_lane_plus(walk, node->args[0]);
-    return node->op == HR_OP_ADD && !varies(walk, node->args[0]) && is_lane_plus(walk, node->args[1]);
+    return hr_is_index_plus(node, walk->lane, varies_by_lane, walk);
 }
 
 static bool is_row(lane_walk *walk, const hr_expr *element) {
