@@ -135,13 +135,16 @@ static void print_table(thin_printer *t, const char *name, const int *values, in
 static void print_order(thin_printer *t) {
     const hr_gemm_thin *thin = t->thin;
     int start[8], pick[8];
+    bool in_order = thin->run > 1;
     print_table(t, "order", thin->order, 8);
-    if (thin->run == 1 || !thin->vectors_lie) return;
-    for (int i = 0; i < 8; i++) {
+    for (int i = 0; i < 8 && thin->run > 1; i++) {
         const int run = i / thin->run, here = thin->order[i];
         start[run] = here / thin->run * thin->run;
         pick[i] = run * thin->run + here - start[run];
+        in_order = in_order && pick[i] == i;
     }
+    hr_print(t->p, "    static constexpr bool in_order = %s;", in_order ? "true" : "false");
+    if (thin->run == 1 || !thin->vectors_lie) return;
     print_table(t, "start", start, 8 / thin->run);
     print_table(t, "pick", pick, 8);
     print_member(t, "const void *", "vectors_at", false);

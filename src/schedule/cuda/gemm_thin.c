@@ -86,11 +86,9 @@ static hr_status vectors_lie(const hr_plan *plan, const int64_t *extents, const 
 
 /* Which number of a unit, byte by byte and low bits first, is in place `slot` of its registers: see
  * thin_halves_bf16() and its kin. */
-static int number_of(const hr_packed *matrix, hr_dtype dtype, int slot) {
+static int number_of(const hr_packed *matrix, int slot) {
     const int word = slot / matrix->word_numbers, at = slot % matrix->word_numbers, pair = at / 2;
-    if (matrix->word_numbers == 8) return (word * 4 + pair % 2 + at % 2 * 2) * 2 + pair / 2;
-    if (matrix->word_numbers == 4 && dtype == HR_F16) return word * 4 + pair + at % 2 * 2;
-    return slot;
+    return matrix->word_numbers == 8 ? (word * 4 + pair % 2 * 2 + at % 2) * 2 + pair / 2 : slot;
 }
 
 /* A run of `count` of the eight, which begins at slots of its own. */
@@ -111,7 +109,7 @@ static bool order_make(hr_gemm_thin *thin) {
     const hr_packed *matrix = &thin->product.matrix;
     const int numbers = hr_packed_numbers(matrix);
     for (int slot = 0; slot < numbers; slot++) {
-        const int here = matrix->place[number_of(matrix, thin->product.dtype, slot)];
+        const int here = matrix->place[number_of(matrix, slot)];
         if (slot < 8) thin->order[slot] = here;
         if (slot == 8) thin->piece_apart = here - thin->order[0];
         if (here != thin->order[slot % 8] + slot / 8 * thin->piece_apart) return false;

@@ -148,11 +148,21 @@ static __device__ inline uint32_t thin_field(uint32_t x, uint32_t mask, uint32_t
 #endif
 }
 
-/* Eight numbers of four bits, those of bytes 0 and 2, 1 and 3 in one register: low halves, then high ones.
+/* Bytes 0, 2, 1, 3: neighbours lie 16 bits apart then. */
+static __device__ inline uint32_t thin_apart(uint32_t word) {
+#ifdef HR_EMULATED
+    return (word & 0xff0000ffu) | (word >> 8 & 0xff00u) | (word & 0xff00u) << 8;
+#else
+    return __byte_perm(word, 0, 0x3120);
+#endif
+}
+
+/* Eight numbers of four bits, those of bytes 0 and 1, 2 and 3 in one register: low halves, then high ones.
  * They become the last bits of a number: 128 and so much of bf16, 1024 of f16. FLIP: bits turned over; BIAS:
  * what is added. */
 template <int FLIP, int BIAS>
 static __device__ inline void thin_halves_bf16(uint32_t word, uint32_t (&r)[4]) {
+    word = thin_apart(word);
     const uint32_t more = bf16_pair(BIAS - 128, BIAS - 128);
 #pragma unroll
     for (int i = 0; i < 4; i++)
@@ -161,6 +171,7 @@ static __device__ inline void thin_halves_bf16(uint32_t word, uint32_t (&r)[4]) 
 }
 
 template <int FLIP, int BIAS> static __device__ inline void thin_halves_f16(uint32_t word, uint32_t (&r)[4]) {
+    word = thin_apart(word);
     const uint32_t more = f16_pair(BIAS - 1024, BIAS - 1024);
 #pragma unroll
     for (int i = 0; i < 4; i++)
@@ -168,9 +179,10 @@ template <int FLIP, int BIAS> static __device__ inline void thin_halves_f16(uint
             thin_field(word >> (i % 2 * 8 + i / 2 * 4), 0x000f000fu, 0x64006400u | FLIP * 0x10001u), more);
 }
 
-/* Four numbers of eight bits: f16 as above, bytes 0 and 2 first. bf16 has no room for all eight beside the
+/* Four numbers of eight bits: f16 as above. bf16 has no room for all eight beside the
  * 128: by way of f32, in order. */
 template <int FLIP, int BIAS> static __device__ inline void thin_whole_f16(uint32_t word, uint32_t (&r)[2]) {
+    word = thin_apart(word);
     const uint32_t more = f16_pair(BIAS - 1024, BIAS - 1024);
 #pragma unroll
     for (int i = 0; i < 2; i++)
@@ -261,6 +273,45 @@ static __device__ inline uint4 thin_vector(const A &a, int64_t batch, int64_t at
 struct thin_share {
     int thread, threads;
 };
+
+/* Whether registers have runs of neighbours along k in their order: copies put them where they are read. */
+template <class P, bool COPIES> static __device__ constexpr bool thin_copies_vectors() {
+    return COPIES && P::vectors_lie && P::in_order;
+}
+
+/* Asks for the block's vectors along a round's k, as thin_vectors() has them. Blocks begin at different
+ * places: all of them read the same. */
+template <class P, class A>
+static __device__ inline void thin_ask_vectors(const A &a, const thin_item &item, int line, char *to) {
+    typedef thin_memory<P> memory;
+    const int of_vector = P::part_lines * memory::runs * memory::pieces * 4;
+    const int turn = (int)(blockIdx.x * 32u % (unsigned)of_vector);
+    const int64_t first = (int64_t)line * memory::line_numbers;
+#pragma unroll 1
+    for (int from = (int)threadIdx.x; from < of_vector; from += (int)blockDim.x) {
+        const int here = from + turn < of_vector ? from + turn : from + turn - of_vector;
+        const int64_t k = first + here / 4 / memory::pieces * 4 * memory::unit_numbers;
+        const int64_t along =
+            k < P::k ? k + here / 4 % memory::pieces * P::piece_apart + here % 4 * P::apart : first;
+        const uint32_t slot = ptx_shared_address(to) + (here / 4 * P::vectors * 4 + here % 4) * 16;
+#pragma unroll 8
+        for (int at = 0; at < P::vectors; at++) {
+            const bool is_there = P::vectors == P::all_vectors || item.vector + at < P::all_vectors;
+            const int64_t vector = P::vectors == P::all_vectors ? at : is_there ? item.vector + at : 0;
+            const int filled = k < P::k && is_there ? 16 : 0;
+            if constexpr (P::run == 8) {
+                ptx_copy_part_past_l1(slot + at * 64,
+                                      P::vectors_at(a, item.batch, vector, along + P::start(0)), filled);
+            } else {
+#pragma unroll
+                for (int j = 0; j < 2; j++)
+                    ptx_copy_part<8>(slot + at * 64 + j * 8,
+                                     P::vectors_at(a, item.batch, vector, along + P::start(j)), filled / 2);
+            }
+        }
+    }
+    ptx_copy_commit();
+}
 
 /* The block's vectors along a round's k: [run of units][piece][vector][lane % 4], zeros past the end. A
  * thread has the loads of several pieces on their way before it stores the first. */
@@ -494,7 +545,11 @@ template <class P, bool COPIES, class A>
 static __device__ inline void thin_begin_round(const A &a, const thin_item &item, int line, char *vectors,
                                                float *scales, int *odd) {
     const int threads = thin_memory<P>::warps * 32, half = threads / 2, thread = (int)threadIdx.x;
-    if constexpr (P::part_groups == 0) {
+    const bool asked = thin_copies_vectors<P, COPIES>();
+    if constexpr (asked && P::part_groups > 0) {
+        thin_scales<P, COPIES>(a, item, line, scales, odd, {thread, threads});
+    } else if constexpr (asked) {
+    } else if constexpr (P::part_groups == 0) {
         thin_vectors<P, COPIES>(a, item, line, vectors, {thread, threads});
     } else if constexpr (P::vectors > 4) {
         thin_scales<P, COPIES>(a, item, line, scales, odd, {thread, threads});
@@ -519,7 +574,9 @@ static __device__ inline void gemm_thin(const A &a, const gemm_size size, float 
     char *const vectors = shared + memory::vectors_at;
     float *const scales = (float *)(shared + memory::scales_at);
     int *const odd = (int *)(shared + memory::odd_at);
+    const bool asked = thin_copies_vectors<P, COPIES>();
     thin_sums<P> sums = {};
+    if constexpr (asked) thin_ask_vectors<P>(a, item, item.line, vectors);
 #pragma unroll
     for (int s = 0; s < P::places - 1; s++)
         thin_bring<P, COPIES>(a, ring + s * memory::place_bytes, item, row,
@@ -531,7 +588,11 @@ static __device__ inline void gemm_thin(const A &a, const gemm_size size, float 
 #pragma unroll 1
     for (int round = item.line; round < item.end; round += P::part_lines) {
         __syncthreads(); /* all have done with the round before */
+        if constexpr (asked && P::rounds > 1)
+            if (round > item.line) thin_ask_vectors<P>(a, item, round, vectors);
         thin_begin_round<P, COPIES>(a, item, round, vectors, scales, odd);
+        if (asked && round == item.line) ptx_copy_wait<P::places - 1>();
+        if (asked && round > item.line) ptx_copy_wait<0>();
         __syncthreads();
         const int end = round + P::part_lines < item.end ? round + P::part_lines : item.end;
 #pragma unroll 1
