@@ -73,6 +73,8 @@ static int thin_candidates(hr_knobs *out, int max) {
         {.tile_m = 64, .split_k = 2},
         {.tile_m = 128, .split_k = 2},
         {.tile_m = 128, .split_k = 4},
+        {.tile_n = 64}, /* not as few vectors */
+        {.tile_n = 128},
     };
     return copy_of(choices, (int)(sizeof choices / sizeof *choices), out, max);
 }

@@ -268,7 +268,8 @@ hr_status hr_gemm_thin_choose(const hr_plan *plan, const hr_stage *stage, const 
     hr_gemm_thin thin = {0};
     int splits;
     *taken = false;
-    if (!hr_plan_knows(plan, HR_FACT_PACKED_PRODUCTS) || sizes->batch < 1 ||
+    const hr_knobs *knobs = hr_stage_knobs(stage);
+    if (!hr_plan_knows(plan, HR_FACT_PACKED_PRODUCTS) || sizes->batch < 1 || (knobs && knobs->tile_n) ||
         !hr_packed_product_find(plan->normal, extents, c, &thin.product))
         return HR_OK;
     const hr_packed *matrix = &thin.product.matrix;
@@ -279,8 +280,8 @@ hr_status hr_gemm_thin_choose(const hr_plan *plan, const hr_stage *stage, const 
     thin.k = sizes->k;
     thin.scale_run = scale_run(plan, extents, c, matrix, sizes->k / matrix->group);
     HR_TRY(vectors_lie(plan, extents, c, &thin.product, &thin.vectors_lie));
-    if (!order_make(&thin) || (!blocks_make(plan, hr_stage_knobs(stage), sizes, &thin, &splits) &&
-                               !blocks_make(plan, NULL, sizes, &thin, &splits)))
+    if (!order_make(&thin) ||
+        (!blocks_make(plan, knobs, sizes, &thin, &splits) && !blocks_make(plan, NULL, sizes, &thin, &splits)))
         return HR_OK;
     if (!has_scale_runs(&thin, splits)) thin.scale_run = 1;
     *out = (hr_cuda_gemm){.mainloop = HR_GEMM_THIN,
