@@ -21,7 +21,7 @@ enum {
     STATIC_BYTES = SHARED_SPAN - SHARED_BYTES, /* where static ones lie while another block runs */
     GLOBAL_BYTES = 64 << 20,
     ARRAYS_MAX = 64,
-    COPIES_MAX = 64, /* asynchronous copies that one thread has under way */
+    COPIES_MAX = 256, /* asynchronous copies that one thread has under way */
     WARPGROUP = 128,
     GROUPS_MAX = BLOCK_THREADS / WARPGROUP,
     MBARRIERS_MAX = 64, /* of a block */
