@@ -528,7 +528,7 @@ typedef struct hr_model_info {
     const char *family, *name; /* name: as the file says, "" where it does not */
     int64_t layers, vocabulary, context;
     int64_t past;        /* tokens in the context */
-    double weight_bytes; /* of all tensors, as they are stored */
+    double weight_bytes; /* of all tensors, as they are stored, and of those that are packed, as that */
     double cache_bytes;  /* of a full context */
     double step_bytes;   /* of the buffers of a step, the largest so far */
 } hr_model_info;

@@ -34,16 +34,27 @@ const char *hr_emit_extent(hr_printer *p, int extent) {
     return safe_name(p, "n_", p->function->extents[extent], extent, false);
 }
 
+/* Among so many indices. */
+static bool is_namesake(const hr_printer *p, int index, const int *others, int count) {
+    const hr_index *indices = p->function->indices;
+    for (int i = 0; i < count; i++)
+        if (others[i] != index && strcmp(indices[others[i]].name, indices[index].name) == 0) return true;
+    return false;
+}
+
+/* Another index of the stage has its name. */
+static bool has_namesake(const hr_printer *p, int index) {
+    const hr_stage *stage = p->stage;
+    for (int i = 0; i < stage->dots_count; i++)
+        if (is_namesake(p, index, stage->dots[i].words, stage->dots[i].word_count)) return true;
+    return is_namesake(p, index, stage->task, stage->task_count) ||
+           is_namesake(p, index, stage->row, stage->row_count);
+}
+
 const char *hr_emit_index(hr_printer *p, int index) {
     if (index == p->lane) return "i";
     if (p->next_task && index == p->stage->task[0]) return "next";
-    const char *name = p->function->indices[index].name;
-    bool shared = false;
-    for (int i = 0; p->stage && i < p->stage->task_count + p->stage->row_count; i++) {
-        int other = i < p->stage->task_count ? p->stage->task[i] : p->stage->row[i - p->stage->task_count];
-        shared = shared || (other != index && strcmp(p->function->indices[other].name, name) == 0);
-    }
-    return safe_name(p, "i_", name, index, shared);
+    return safe_name(p, "i_", p->function->indices[index].name, index, p->stage && has_namesake(p, index));
 }
 
 const char *hr_emit_size(hr_printer *p, const hr_expr *e) {

@@ -135,25 +135,53 @@ static void count_power(counter *c, const hr_expr *power, double times) {
         add(c, 1, HR_SPECIAL_EXP, times);
 }
 
-/* The product under a sum, be it of a part of the range, whose factors both run over the bound indices and
- * each over one that the other lacks; NULL where there is none. */
-static const hr_expr *contraction_of(const counter *c, const hr_expr *sum) {
-    const hr_expr *product = hr_expr_within(sum->args[0]);
-    if (sum->op != HR_OP_REDUCE_SUM || product->op != HR_OP_MUL) return NULL;
-    index_set a = c->free_sets[product->args[0]->id], b = c->free_sets[product->args[1]->id];
-    index_set bound = set_of(c, sum->bound, sum->bound_count);
-    return (a & bound) == bound && (b & bound) == bound && (a & ~b) && (b & ~a) ? product : NULL;
-}
-
 static hr_dtype operand_dtype(const hr_function *function, const hr_expr *operand) {
     if (operand->op == HR_OP_ELEMENT && operand->arg_count) return function->tensors[operand->tensor].dtype;
     return operand->op == HR_OP_CONVERT ? operand->dtype : operand->type;
 }
 
+/* Elements of 8 bits, and what a mask or a shift leaves of them. */
+static bool is_byte(const hr_function *function, const hr_expr *operand) {
+    switch (operand->op) {
+    case HR_OP_ELEMENT:
+        return hr_dtype_size(function->tensors[operand->tensor].dtype) == 1 && operand->type == HR_I32;
+    case HR_OP_FLOORDIV:
+    case HR_OP_MOD:
+    case HR_OP_BIT_AND:
+    case HR_OP_SHIFT_RIGHT:
+        return operand->args[1]->op == HR_OP_NUMBER && is_byte(function, operand->args[0]);
+    default:
+        return false;
+    }
+}
+
 hr_dtype hr_product_dtype(const hr_function *function, const hr_expr *a, const hr_expr *b) {
     const hr_dtype dtype = operand_dtype(function, a);
+    if (a->type == HR_I32 && is_byte(function, a) && is_byte(function, b)) return HR_I8;
     if (dtype == operand_dtype(function, b)) return dtype;
     return a->type == HR_F64 ? HR_F64 : HR_F32;
+}
+
+/* A product under a sum, whose factors both run over the bound indices and each over one that the other
+ * lacks; or, of whole numbers, several of these that are added. */
+static bool is_contraction(const counter *c, const hr_expr *sum, const hr_expr *product) {
+    if (product->op == HR_OP_ADD && product->type == HR_I32)
+        return is_contraction(c, sum, product->args[0]) && is_contraction(c, sum, product->args[1]);
+    if (sum->op != HR_OP_REDUCE_SUM || product->op != HR_OP_MUL) return false;
+    index_set a = c->free_sets[product->args[0]->id], b = c->free_sets[product->args[1]->id];
+    index_set bound = set_of(c, sum->bound, sum->bound_count);
+    return (a & bound) == bound && (b & bound) == bound && (a & ~b) && (b & ~a);
+}
+
+static hr_status count_products(counter *c, const hr_expr *product, double times) {
+    if (product->op == HR_OP_MUL) {
+        c->work->tensor_flops += 2 * times;
+        c->work->products[hr_product_dtype(c->function, product->args[0], product->args[1])] += 2 * times;
+        HR_TRY(count_expr(c, product->args[0]));
+        return count_expr(c, product->args[1]);
+    }
+    HR_TRY(count_products(c, product->args[0], times));
+    return count_products(c, product->args[1], times);
 }
 
 static hr_status count_reduction(counter *c, const hr_expr *expr) {
@@ -161,14 +189,8 @@ static hr_status count_reduction(counter *c, const hr_expr *expr) {
     HR_TRY(enter(c, expr->bound, expr->bound_count));
     index_set within = c->free_sets[expr->id] | set_of(c, expr->bound, expr->bound_count);
     if (expr->op == HR_OP_TOPK) within = c->free_sets[expr->args[0]->id]; /* each is compared once */
-    const hr_expr *product = contraction_of(c, expr);
-    if (product) {
-        const double flops = 2 * points(c, within);
-        c->work->tensor_flops += flops;
-        c->work->products[hr_product_dtype(c->function, product->args[0], product->args[1])] += flops;
-        HR_TRY(count_expr(c, product->args[0]));
-        return count_expr(c, product->args[1]);
-    }
+    const hr_expr *product = hr_expr_within(expr->args[0]);               /* be it of a part of the range */
+    if (is_contraction(c, expr, product)) return count_products(c, product, points(c, within));
     add(c, info->vector, info->special, points(c, within));
     if (expr->op == HR_OP_REDUCE_LOGSUMEXP) add(c, 0, HR_SPECIAL_LOG, points(c, c->free_sets[expr->id]));
     return count_expr(c, expr->args[0]);

@@ -361,6 +361,7 @@ void hr_model_destroy(hr_model *model) {
     for (int i = 0; i < model->text.cache_count; i++)
         if (model->caches[i].data)
             hr_device_release(model->device, model->caches[i].data, model->caches[i].size);
+    hr_model_packed_release(model);
     if (model->rows)
         hr_device_release(model->device, model->rows, (size_t)model->most_rows * sizeof *model->rows);
     if (model->token) hr_device_release(model->device, model->token, HR_MODEL_CHUNK * sizeof *model->token);
@@ -388,6 +389,8 @@ hr_status hr_model_info_get(const hr_model *model, hr_model_info *out) {
     if (layers >= 0) info.layers = model->extents.items[layers].value.fixed;
     for (int64_t i = 0; i < model->file->weight_count; i++)
         info.weight_bytes += (double)model->file->weights[i].bytes;
+    for (int64_t i = 0; model->packed && i < model->file->weight_count; i++)
+        info.weight_bytes += (double)model->packed[i].bytes;
     for (int i = 0; i < model->text.cache_count; i++)
         info.cache_bytes += (double)model->caches[i].size;
     for (int i = 0; i < model->step_count; i++) {

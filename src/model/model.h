@@ -16,7 +16,7 @@
 #define HR_MODEL_LAYERS_MOST  4096
 #define HR_MODEL_CHUNK        512 /* tokens of a step, at most */
 
-/* One kernel of the family's text, or of models/weights.hr. */
+/* One kernel of the family's text, of models/weights.hr or of models/packed.hr. */
 typedef struct hr_model_kernel {
     char name[64];
     hr_kernel *kernel; /* NULL: there is none of this name */
@@ -34,6 +34,16 @@ typedef struct hr_model_weight {
     int layers;
     const hr_weight **layer;
 } hr_model_weight;
+
+/* A weight as pack_FORMAT lays it out: in memory of its own. */
+enum { HR_PACKED_MOST = 5 };
+
+typedef struct hr_packed_weight {
+    int count; /* arrays; 0 = it is not packed */
+    hr_sequence_array arrays[HR_PACKED_MOST];
+    void *data;
+    size_t bytes;
+} hr_packed_weight;
 
 typedef struct hr_model_cache {
     const char *name;
@@ -62,6 +72,7 @@ struct hr_model {
     hr_extents extents; /* with room for T A P and an index */
     hr_model_number numbers[HR_RULES_MOST];
     hr_model_weight weights[HR_RULES_MOST];
+    hr_packed_weight *packed; /* one a weight of the file */
     hr_model_cache caches[HR_RULES_MOST];
     hr_model_kernel kernels[HR_MODEL_KERNELS_MOST];
     int kernel_count;
@@ -84,12 +95,26 @@ struct hr_model {
     int64_t progress_from, progress_to, progress_step; /* tokens of the context; of the step that runs */
 };
 
+/* ---- model_kernels.c ---- */
+
+/* The kernel of this name: the family's, else that of models/weights.hr or models/packed.hr; *out NULL where
+ * there is none. */
+hr_status hr_model_kernel_find(struct hr_model *model, const char *name, const hr_model_kernel **out);
+/* NAME_SUFFIX. */
+hr_status hr_model_kernel_of(struct hr_model *model, const char *name, const char *suffix,
+                             const hr_model_kernel **out);
+
+/* ---- weight_packed.c ---- */
+
+/* The weight packed by pack_FORMAT of models/packed.hr, once; *out NULL where there is no such kernel, or its
+ * rows are no groups of sixteen. */
+hr_status hr_model_weight_pack(struct hr_model *model, const hr_weight *weight, const hr_packed_weight **out);
+void hr_model_packed_release(struct hr_model *model);
+
 /* ---- step.c ---- */
 
 /* Builds the calls of a step; `out` is empty. */
 hr_status hr_model_step_build(struct hr_model *model, int64_t tokens, int64_t answers, hr_sequence *out);
-/* The family's kernel of this name, or that of models/weights.hr; *out NULL where there is none. */
-hr_status hr_model_kernel_find(struct hr_model *model, const char *name, const hr_model_kernel **out);
 
 /* ---- feed.c ---- */
 

@@ -10,7 +10,6 @@
 
 #include "base/dtype.h"
 #include "base/memory.h"
-#include "model/family_text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +45,7 @@ typedef struct builder {
     const hr_model_statement *statement;
     named_buffer names[NAMES_MOST];
     int name_count;
+    hr_sequence_array quantised; /* what the buffers of quantised_names hold in 8 bits; buffer -1 = nothing */
 } builder;
 
 static hr_status wrong(const builder *builder, const char *name, const char *what) {
@@ -85,56 +85,6 @@ static bool is_at_most(const builder *builder, hr_step_size size, hr_step_size m
 
 static hr_sequence_array array_of(hr_dtype dtype, void *data) {
     return (hr_sequence_array){.size = sizeof(hr_sequence_array), .buffer = -1, .data = data, .dtype = dtype};
-}
-
-/* ---- kernels ---- */
-
-/* Whether a line of the text begins `kernel NAME(`. */
-static bool has_kernel(const char *text, const char *name) {
-    static const char word[] = "kernel ";
-    size_t length = strlen(name);
-    for (const char *at = text; (at = strstr(at, word)); at += strlen(word)) {
-        const char *found = at + strlen(word);
-        if ((at == text || at[-1] == '\n') && strncmp(found, name, length) == 0 && found[length] == '(')
-            return true;
-    }
-    return false;
-}
-
-static hr_status kernel_load(struct hr_model *model, hr_model_kernel *out) {
-    const char *weights = (const char *)hr_weights_text;
-    if (has_kernel(model->family_text, out->name)) {
-        out->of_family = true;
-        return hr_kernel_load(model->device, model->text.path, model->family_text, model->family_length,
-                              out->name, &out->kernel);
-    }
-    if (!has_kernel(weights, out->name)) return HR_OK;
-    return hr_kernel_load(model->device, "models/weights.hr", weights, strlen(weights), out->name,
-                          &out->kernel);
-}
-
-hr_status hr_model_kernel_find(struct hr_model *model, const char *name, const hr_model_kernel **out) {
-    int i = 0;
-    while (i < model->kernel_count && strcmp(model->kernels[i].name, name) != 0)
-        i++;
-    if (i == model->kernel_count) {
-        if (i == HR_MODEL_KERNELS_MOST || strlen(name) >= sizeof model->kernels[0].name)
-            return hr_fail(HR_BAD_INPUT, "%s: calls more kernels than a model has", model->text.path);
-        hr_model_kernel added = {.kernel = NULL};
-        strcpy(added.name, name);
-        HR_TRY(kernel_load(model, &added));
-        model->kernels[model->kernel_count++] = added;
-    }
-    *out = model->kernels[i].kernel ? &model->kernels[i] : NULL;
-    return HR_OK;
-}
-
-/* NAME_SUFFIX where there is one, else NULL. */
-static hr_status kernel_of(struct hr_model *model, const char *name, const char *suffix,
-                           const hr_model_kernel **out) {
-    char whole[128];
-    snprintf(whole, sizeof whole, "%s_%s", name, suffix);
-    return hr_model_kernel_find(model, whole, out);
 }
 
 /* ---- what a call is given ---- */
@@ -442,7 +392,7 @@ static hr_status weight_write_out(builder *builder, const hr_weight *weight, ope
     static const hr_operand_text target = {.name = "numbers"};
     const hr_model_kernel *of;
     operand given[1 + HR_BLOCK_VIEWS_MOST] = {{DENSE, array_of(HR_I32, builder->model->rows)}};
-    HR_TRY(kernel_of(builder->model, "rows", weight->format->name, &of));
+    HR_TRY(hr_model_kernel_of(builder->model, "rows", weight->format->name, &of));
     if (!of || weight->rank != 2)
         return wrong(builder, weight->name, "is stored in a way that no kernel reads");
     given[0].array.rank = 1;
@@ -456,6 +406,52 @@ static hr_status weight_write_out(builder *builder, const hr_weight *weight, ope
     out->array.shape[0] = (hr_step_size){weight->shape[0], 0};
     out->array.shape[1] = (hr_step_size){weight->shape[1], 0};
     return HR_OK;
+}
+
+/* No name of a text has spaces. */
+static const hr_operand_text quantised_names[] = {{.name = "quantised"},
+                                                  {.name = "quantised low"},
+                                                  {.name = "quantised scales"},
+                                                  {.name = "quantised sums"}};
+enum { QUANTISED = sizeof quantised_names / sizeof *quantised_names };
+
+/* The operand in 8 bits: of one that several weights share, once. */
+static hr_status quantise(builder *builder, const operand *given, operand *out) {
+    const hr_sequence_array *array = &given->array, *known = &builder->quantised;
+    const hr_model_kernel *of;
+    const bool again = array->buffer >= 0 && array->buffer == known->buffer &&
+                       hr_step_equal(array->offset, known->offset) &&
+                       hr_step_equal(array->shape[0], known->shape[0]);
+    if (!again) {
+        operand copy = {DENSE, *array};
+        HR_TRY(hr_model_kernel_find(builder->model, "quantise", &of));
+        HR_TRY(call_add(builder, of, &copy, 1, quantised_names, QUANTISED));
+        builder->quantised = *array;
+    }
+    for (int i = 0; i < QUANTISED; i++)
+        out[i] = buffer_named(builder, quantised_names[i].name)->operand;
+    return HR_OK;
+}
+
+/* A weight times an operand by whole-number dots, where the weight can be packed for these. */
+static hr_status packed_call(builder *builder, const hr_weight *weight, const operand *with, bool *done) {
+    const hr_model_statement *statement = builder->statement;
+    const hr_model_kernel *of;
+    const hr_packed_weight *packed;
+    operand given[HR_PACKED_MOST + QUANTISED];
+    char name[64];
+    *done = false;
+    snprintf(name, sizeof name, "%s_packed", statement->name);
+    HR_TRY(hr_model_kernel_of(builder->model, name, weight->format->name, &of));
+    if (!of) return HR_OK;
+    HR_TRY(hr_model_weight_pack(builder->model, weight, &packed));
+    if (!packed) return HR_OK;
+    for (int i = 0; i < packed->count; i++)
+        given[i] = (operand){EXACT, packed->arrays[i]};
+    HR_TRY(quantise(builder, with, given + packed->count));
+    *done = true;
+    return call_add(builder, of, given, packed->count + QUANTISED, statement->targets,
+                    statement->target_count);
 }
 
 typedef struct call_operands {
@@ -507,10 +503,16 @@ static hr_status statement_call(builder *builder) {
     call_operands operands;
     HR_TRY(operands_take(builder, &operands));
     HR_TRY(hr_model_kernel_find(model, statement->name, &plain));
-    if (!plain) HR_TRY(kernel_of(model, statement->name, kind, &plain));
-    if (operands.weight) HR_TRY(kernel_of(model, statement->name, operands.weight->format->name, &special));
+    if (!plain) HR_TRY(hr_model_kernel_of(model, statement->name, kind, &plain));
+    if (operands.weight)
+        HR_TRY(hr_model_kernel_of(model, statement->name, operands.weight->format->name, &special));
     if (!plain && !special)
         return wrong(builder, statement->name, "is no kernel of this text or of models/weights.hr");
+    if (operands.weight && operands.count == 2) {
+        bool done;
+        HR_TRY(packed_call(builder, operands.weight, &operands.items[1 - operands.weight_at], &done));
+        if (done) return HR_OK;
+    }
     bool few =
         operands.weight && operands.elements <= FEW_ROWS * operands.weight->shape[operands.weight->rank - 1];
     if (operands.weight && special && (few || strcmp(statement->name, "rows") == 0)) {
@@ -571,6 +573,7 @@ hr_status hr_model_step_build(struct hr_model *model, int64_t tokens, int64_t an
     builder->model = model;
     builder->sequence = out;
     builder->answers = answers;
+    builder->quantised.buffer = -1;
     builder->past_most = model->context - tokens;
     builder->statement = model->text.statements;
     extent_set(model, "T", (hr_step_size){tokens, 0});

@@ -38,6 +38,8 @@ static hr_status check_element(const checker *c, const hr_expr *element) {
     bool parameter = tensor < c->plan->source->parameter_count;
     if (parameter) return HR_OK;
     if (stage->contract && tensor == stage->contract->product) return HR_OK;
+    for (int i = 0; i < stage->dots_count; i++)
+        if (tensor == stage->dots[i].sum) return HR_OK;
     if (from < 0) return hr_fail(HR_INTERNAL, "%.40s is used before it is defined", name_of(c, tensor));
     if (from < c->stage) {
         bool declared = tensor < hr_function_arguments(c->plan->source);

@@ -549,6 +549,8 @@ static hr_status find_contracts(grouper *g, const int64_t *extents) {
     g->thin = hr_arena_alloc(arena, ((size_t)count + 1) * sizeof *g->thin);
     for (int s = 0; s < count; s++) {
         hr_contract found;
+        if (facts & HR_FACT_BYTE_DOTS && hr_dots_have(g->graph, g->plan, &g->function->statements[s]))
+            continue;
         if (!hr_contract_match(g->graph, &g->function->statements[s], facts, &found)) continue;
         hr_contract *kept = hr_arena_alloc(arena, sizeof found);
         *kept = found;

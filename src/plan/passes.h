@@ -61,6 +61,11 @@ hr_status hr_pass_group(hr_graph *graph, const int64_t *extents, hr_plan *plan, 
  * what is overwritten was read, shapes. */
 hr_status hr_pass_values(hr_graph *graph, hr_plan *plan);
 
+/* Requires unify. The statement is an inner sum of such: no product of its own. */
+bool hr_dots_have(hr_graph *graph, hr_plan *plan, const hr_statement *statement);
+/* Requires values. Provides hr_stage.dots: sums of groups of whole-number dots are one stage. */
+hr_status hr_pass_dots(hr_graph *graph, hr_plan *plan);
+
 /* Its shape, by its steps as they are now. */
 hr_shape hr_stage_shape_of(const hr_function *function, const hr_stage *stage);
 

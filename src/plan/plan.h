@@ -3,7 +3,7 @@
  * In: a function, numbers for its extents, the layout of each array, the device's limits and facts about the
  * target. Out: a plan, which src/schedule goes on with. The passes, in order, stand in plan/passes.h with
  * what each requires and provides; src/plan/plan.c is the list of their calls: normalise, guards, unify,
- * operands, group, values, regions.
+ * operands, group, values, dots, regions.
  */
 #ifndef HR_PLAN_PLAN_H
 #define HR_PLAN_PLAN_H
@@ -22,6 +22,7 @@ typedef enum hr_shape {
     HR_SHAPE_ROW,
     HR_SHAPE_COLUMN,
     HR_SHAPE_CONTRACT,
+    HR_SHAPE_DOTS,
     HR_SHAPE_SCATTER,
     HR_SHAPE_GENERIC,
     HR_SHAPE_SCAN,
@@ -110,6 +111,24 @@ typedef struct hr_contract {
     hr_segments left_segments, right_segments;
 } hr_contract;
 
+/* Of a whole-number dot the factors: `bytes`, u8 arithmetic over elements [..., lane, byte], and `word`, an
+ * element of i8 [..., byte], the same for all lanes. */
+typedef struct hr_dot {
+    const hr_expr *bytes, *word;
+} hr_dot;
+
+/* The whole-number sum[words, byte](dot + dot + ...). In the value of a stage that sums over groups of such
+ * dots, elements of `sum` stand for it: plan/dots.c. */
+enum { HR_DOTS_MOST = 8 };
+
+typedef struct hr_dots {
+    int sum;                              /* tensor id */
+    int byte;                             /* index of the four bytes of a word */
+    int word_count, words[HR_DOMAIN_MAX]; /* the sum's other indices */
+    int count;
+    hr_dot dot[HR_DOTS_MOST];
+} hr_dots;
+
 typedef struct hr_stage {
     struct hr_schedule *schedule; /* how the target walks it, schedule/schedule.h; NULL = not known yet */
     hr_shape shape;
@@ -124,6 +143,8 @@ typedef struct hr_stage {
     int step_count;
     hr_step *steps;
     hr_contract *contract; /* HR_SHAPE_CONTRACT only */
+    int dots_count;        /* HR_SHAPE_DOTS only; 0 elsewhere */
+    hr_dots *dots;
     /* Of two products with rows between them the first: scores of a row, and what follows from them, count
      * just for keys below this, + 1 with `mask_bound_more`; NULL = all do. And of those from `mask_begin` on,
      * + 1 with `mask_begin_more`; NULL = from the first. `mask_whole`: the mask leaves out no other key. */

@@ -74,6 +74,7 @@ static hr_status delay_overwrites(valuing *s, hr_stage *stage) {
 
 hr_shape hr_stage_shape_of(const hr_function *function, const hr_stage *stage) {
     if (stage->contract) return HR_SHAPE_CONTRACT;
+    if (stage->dots) return HR_SHAPE_DOTS;
     if (hr_stage_has(stage, HR_STEP_SCATTER)) return HR_SHAPE_SCATTER;
     if (hr_stage_is_ordered(stage))
         return stage->steps[0].reduce == HR_OP_TOPK ? HR_SHAPE_TOPK : HR_SHAPE_SCAN;
@@ -92,7 +93,7 @@ hr_shape hr_stage_shape_of(const hr_function *function, const hr_stage *stage) {
 }
 
 const char *hr_shape_name(hr_shape shape) {
-    static const char *const names[] = {"map",     "row",     "column", "contract",
+    static const char *const names[] = {"map",     "row",     "column", "contract", "dots",
                                         "scatter", "generic", "scan",   "topk"};
     return names[shape];
 }

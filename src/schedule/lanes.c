@@ -75,6 +75,13 @@ static bool positions_fit(const lane_check *c) {
     return fits_lanes(c, row);
 }
 
+/* A whole-number sum that the stage makes in 32 bits. */
+static bool is_dot(const lane_check *c, const hr_expr *element) {
+    for (int i = 0; i < c->stage->dots_count; i++)
+        if (c->stage->dots[i].sum == element->tensor) return true;
+    return false;
+}
+
 static bool is_random_along(const lane_check *c, const hr_expr *node) {
     return !hr_varies_by_lane(&c->depends, node->args[0]) && hr_is_lane_plus(&c->depends, node->args[1]);
 }
@@ -85,6 +92,7 @@ static hr_visit look_at_lanes(void *context, const hr_expr *node) {
     const bool wide = node->type == HR_F64 || (node->op == HR_OP_CONVERT && node->dtype == HR_F64);
     if (!hr_varies_by_lane(&c->depends, node))
         return node->type == HR_I64 && !fits_lanes(c, node) ? HR_VISIT_STOP : HR_VISIT_PAST;
+    if (node->op == HR_OP_ELEMENT && is_dot(c, node)) return HR_VISIT_PAST;
     if (node->op == HR_OP_ELEMENT)
         return node->type != HR_F64 && node->type != HR_I64 &&
                        (element_is_lanes(c, node) || element_is_brought(c, node))

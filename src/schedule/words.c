@@ -73,6 +73,8 @@ static const char *why_of(words *s, const hr_stage *stage) {
                                "a sum of products of two operands with different free indices%s; what "
                                "follows it element by element is its epilogue",
                                bf16_unit_name(s, stage));
+    case HR_SHAPE_DOTS:
+        return "groups of products of bytes add up to whole numbers, exactly; lanes run along the results";
     case HR_SHAPE_SCATTER:
         if (s->function->statements[stage->steps[0].statement].store == HR_STORE_PLACE)
             return "each element is written to a place that its subscripts choose";

@@ -133,6 +133,9 @@ class Model:
         library.hr_device_destroy(self.device)
 
 
+ROUNDED = 1e-3  # what is multiplied with packed weights is rounded to 16 bits, and f32 may round another way than f64 there
+
+
 def compare(got, wanted, least, what):
     """Both (positions, vocabulary). The likeliest token must be the same, but where the two likeliest are as near as
     rounding."""
@@ -150,11 +153,11 @@ def test_logits(path, pairs, tensors):
     tokens = [int(token) for token in np.random.default_rng(7).integers(0, vocabulary - 2, 40)]
     wanted = llama_forward.Llama(pairs, tensors).logits(tokens)
     model = Model(path, vocabulary)
-    compare(model.feed(tokens[:30], 30), wanted[:30], 1e-4, "30 tokens at once")
+    compare(model.feed(tokens[:30], 30), wanted[:30], ROUNDED, "30 tokens at once")
     for i in range(30, 34):
-        compare(model.feed(tokens[i:i + 1], 1), wanted[i:i + 1], 1e-4, f"token {i} alone")
+        compare(model.feed(tokens[i:i + 1], 1), wanted[i:i + 1], ROUNDED, f"token {i} alone")
     model.keep(10)
-    compare(model.feed(tokens[10:], 20), wanted[20:], 1e-4, "from position 10 again")
+    compare(model.feed(tokens[10:], 20), wanted[20:], ROUNDED, "from position 10 again")
     model.close()
 
 
@@ -178,7 +181,7 @@ def write_safetensors(path, arrays):
 
 def test_safetensors(pairs, tensors):
     """In two shards; the sums are other ones, so the same bits cannot be asked for."""
-    family, folder = llama_forward.Llama(pairs, tensors), WORK / "shards"
+    family, folder = llama_forward.Llama(pairs, tensors, rounds=False), WORK / "shards"
     folder.mkdir()
     names = dict(attn_norm="input_layernorm", attn_q="self_attn.q_proj", attn_k="self_attn.k_proj", attn_v="self_attn.v_proj",
                  attn_output="self_attn.o_proj", ffn_norm="post_attention_layernorm", ffn_gate="mlp.gate_proj",
@@ -410,15 +413,16 @@ def test_smollm(path):
     pairs, tensors = gguf_files.read(path)
     model = Model(path, len(pairs["tokenizer.ggml.tokens"]))
     tokens = model.encode(TEXT, 0)[:200]
-    wanted = llama_forward.Llama(pairs, tensors).logits(tokens)
+    wanted = llama_forward.Llama(pairs, tensors, rounds=False).logits(tokens)
     got = np.concatenate([model.feed(tokens[at:at + 60], 60) for at in range(0, 180, 60)]
                          + [model.feed(tokens[at:at + 1], 1) for at in range(180, len(tokens))])
-    error = compare(got, wanted, 2e-4, "SmolLM2")
+    error = compare(got, wanted, 2e-3, "SmolLM2")
     same = (got.argmax(-1) == wanted.argmax(-1)).mean()
     nll = lambda logits: np.mean([np.log(np.exp(row - row.max()).sum()) + row.max() - row[t] for row, t in zip(logits, tokens[1:])])
     print(f"SmolLM2: {len(tokens)} positions, logits within {error:.2g} of their spread, likeliest token equal at {100 * same:.1f} %, "
           f"perplexity {np.exp(nll(got)):.4f} and {np.exp(nll(wanted)):.4f} in f64")
     check(len(tokens) == 200 and same == 1, "SmolLM2's likeliest token differs")
+    check(abs(nll(got) - nll(wanted)) < 1e-4, "SmolLM2's perplexity is more than 0.01 % away")
     model.close()
 
 

@@ -588,6 +588,30 @@ static void streams_store_at_any_offset(void **state) {
     prefetch_near(to);
 }
 
+/* Four bytes a lane with the four signed ones of a word: the largest of both, too. */
+static void dots_of_bytes(void **state) {
+    (void)state;
+    static const uint8_t bytes[] = {0, 1, 127, 128, 200, 255};
+    static const int8_t words[] = {-128, -127, -1, 0, 100, 127};
+    uint8_t of[4 * HR_LANES];
+    int32_t sums[HR_LANES];
+    uint32_t random = 1;
+    for (int round = 0; round < 1000; round++) {
+        int8_t word[4];
+        for (int i = 0; i < 4; i++)
+            word[i] = words[((random = random * 1664525 + 1013904223) >> 16) % 6];
+        for (int i = 0; i < 4 * HR_LANES; i++)
+            of[i] = bytes[((random = random * 1664525 + 1013904223) >> 16) % 6];
+        vi_store_i32(sums, vi_dot_bytes(vi_of(round - 500), vb_load(of), word));
+        for (int lane = 0; lane < HR_LANES; lane++) {
+            int32_t right = round - 500;
+            for (int i = 0; i < 4; i++)
+                right += of[4 * lane + i] * word[i];
+            assert_int_equal(sums[lane], right);
+        }
+    }
+}
+
 int main(void) {
     if (!host_runs_this()) return 77;
     const struct CMUnitTest tests[] = {
@@ -608,6 +632,7 @@ int main(void) {
         cmocka_unit_test(one_lane),
         cmocka_unit_test(pairs_stream),
         cmocka_unit_test(streams_store_at_any_offset),
+        cmocka_unit_test(dots_of_bytes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -6,6 +6,7 @@
 #include "emit/c/lane_loop.h"
 #include "emit/c/stage_area.h"
 #include "emit/c/stage_columns.h"
+#include "emit/c/stage_dots.h"
 #include "emit/c/stage_end.h"
 #include "emit/c/stage_fallback.h"
 #include "emit/c/stage_jam.h"
@@ -246,6 +247,10 @@ static void print_split(hr_stage_printer *s) {
 static void print_passes(hr_stage_printer *s) {
     bool estimates = hr_stage_estimates(s->stage);
     hr_stage_task_indices(s);
+    if (s->stage->dots) {
+        hr_stage_dots(s);
+        return;
+    }
     if (estimates) {
         hr_print(s->p, "for (bool exact = false;; exact = true) {");
         s->p->indent++;

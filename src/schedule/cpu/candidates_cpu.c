@@ -39,6 +39,10 @@ static int map_candidates(const hr_stage *stage, hr_knobs *out, int max) {
 
 static int walk_candidates(const hr_stage *stage, hr_knobs *out, int max) {
     const bool lanes = hr_stage_is_vector(stage), scatters = stage->shape == HR_SHAPE_SCATTER;
+    if (stage->dots) {
+        out[0] = (hr_knobs){0}; /* its loops are fixed */
+        return 1;
+    }
     if (stage->shape == HR_SHAPE_MAP && lanes) return map_candidates(stage, out, max);
     static const hr_knobs choices[] = {
         {0},

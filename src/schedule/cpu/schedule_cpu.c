@@ -14,7 +14,8 @@ static hr_facts facts_of(const hr_device_limits *limits) {
                  copies = (double)COPIES_MOST / 4 / (double)hr_limits_threads(limits);
     return (hr_facts){.set = HR_FACT_THREAD_A_TASK | HR_FACT_AXES_SPLIT | HR_FACT_COLUMNS_ONCE |
                              HR_FACT_COLUMN_POSITIONS | HR_FACT_BYTE_PRODUCTS | HR_FACT_AXES_WRITTEN_OUT |
-                             HR_FACT_TASKS_TRANSPOSED | HR_FACT_NEXT_TASK_AHEAD | HR_FACT_FIRST_GUESS,
+                             HR_FACT_TASKS_TRANSPOSED | HR_FACT_NEXT_TASK_AHEAD | HR_FACT_FIRST_GUESS |
+                             HR_FACT_BYTE_DOTS,
                       /* A core multiplies each vector by itself, and widens what is narrow for each anew; of
                        * more, a product that packs the matrix is done sooner. */
                       .thin_f32 = 2,
@@ -69,33 +70,53 @@ static void schedule_ordered(hr_plan *plan, hr_stage *stage) {
     hr_schedule_describe(plan, stage);
 }
 
-static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
-    for (int i = 0; i < plan->stage_count; i++) {
-        hr_stage *stage = &plan->stages[i];
-        stage->schedule->kind = stage->contract ? HR_SCHEDULE_CPU_PRODUCT : HR_SCHEDULE_CPU_WALK;
-        if (hr_stage_is_ordered(stage)) {
-            schedule_ordered(plan, stage);
-            continue;
-        }
-        HR_TRY(schedule_values(extents, plan, stage));
-        HR_TRY(schedule_order(extents, plan, stage));
+/* Of groups of dots the loops are fixed. */
+static hr_status schedule_dots(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+    stage->schedule->kind = HR_SCHEDULE_CPU_DOTS;
+    HR_TRY(hr_schedule_lanes(extents, true, plan, stage));
+    hr_schedule_describe(plan, stage);
+    return HR_OK;
+}
+
+static hr_status schedule_stage(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+    if (stage->dots) return schedule_dots(extents, plan, stage);
+    if (hr_stage_is_ordered(stage)) {
+        schedule_ordered(plan, stage);
+        return HR_OK;
     }
+    stage->schedule->kind = stage->contract ? HR_SCHEDULE_CPU_PRODUCT : HR_SCHEDULE_CPU_WALK;
+    HR_TRY(schedule_values(extents, plan, stage));
+    return schedule_order(extents, plan, stage);
+}
+
+/* Its loops are fixed. */
+static bool is_fixed(const hr_stage *stage) {
+    return stage->dots || hr_stage_is_ordered(stage);
+}
+
+/* How it goes through memory. */
+static hr_status schedule_walk(hr_plan *plan, int number) {
+    hr_stage *stage = &plan->stages[number];
+    HR_TRY(hr_pass_task_loop(plan, number));
+    hr_pass_store(stage);
+    hr_pass_unroll(plan, stage);
+    return hr_pass_prefetch(plan, number);
+}
+
+static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
+    for (int i = 0; i < plan->stage_count; i++)
+        HR_TRY(schedule_stage(extents, plan, &plan->stages[i]));
     if (!unfused) HR_TRY(hr_pass_join_strips(extents, plan));
     if (!unfused) HR_TRY(hr_pass_attend_blocks(extents, plan));
     for (int i = 0; i < plan->stage_count; i++)
-        if (hr_stage_is_ordered(&plan->stages[i]))
+        if (is_fixed(&plan->stages[i]))
             continue;
         else if (!hr_schedule_attends(plan, i))
             HR_TRY(schedule_rows(extents, plan, &plan->stages[i]));
         else
             HR_TRY(schedule_block(extents, plan, &plan->stages[i]));
-    for (int i = 0; i < plan->stage_count; i++) {
-        if (hr_stage_is_ordered(&plan->stages[i])) continue;
-        HR_TRY(hr_pass_task_loop(plan, i));
-        hr_pass_store(&plan->stages[i]);
-        hr_pass_unroll(plan, &plan->stages[i]);
-        HR_TRY(hr_pass_prefetch(plan, i));
-    }
+    for (int i = 0; i < plan->stage_count; i++)
+        if (!is_fixed(&plan->stages[i])) HR_TRY(schedule_walk(plan, i));
     HR_TRY(hr_pass_segments(extents, plan));
     HR_TRY(hr_pass_contract_lanes(extents, plan));
     for (int i = 0; i < plan->stage_count; i++)

@@ -29,6 +29,52 @@ static inline vf vf_rounded(vf x) {
     return x;
 }
 
+/* ---- four bytes a lane ---- */
+
+typedef vb vb_loose __attribute__((aligned(1), may_alias));
+
+static inline vb vb_load(const uint8_t *p) {
+    return *(const vb_loose *)p;
+}
+
+static inline vb vb_of(uint8_t x) {
+    return x - (vb){0};
+}
+
+/* To each lane its products of two numbers of 16 bits: low with low, high with high. */
+static inline vi vi_add_pairs(vi sum, vi a, vi b) {
+#if HR_LANES == 16
+    vi r;
+    __asm__("vpmaddwd %2, %1, %0" : "=v"(r) : "v"(a), "v"(b));
+    return sum + r;
+#elif HR_LANES == 8
+    vi r;
+    __asm__("vpmaddwd %2, %1, %0" : "=x"(r) : "x"(a), "x"(b));
+    return sum + r;
+#else
+    return sum + ((vi)((vu)a << 16) >> 16) * ((vi)((vu)b << 16) >> 16) + (a >> 16) * (b >> 16);
+#endif
+}
+
+static inline int32_t word_pair(int32_t low, int32_t high) {
+    return (low & 0xffff) | (int32_t)((uint32_t)high << 16);
+}
+
+/* To each lane the products of its four bytes with those of a word, which are signed. Exact in all cases:
+ * what AVX2 has for bytes saturates. */
+static inline vi vi_dot_bytes(vi sum, vb bytes, const int8_t *word) {
+#if defined __AVX512VNNI__ && HR_LANES == 16
+    int32_t four;
+    memcpy(&four, word, sizeof four);
+    __asm__("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(bytes), "v"(vi_of(four)));
+    return sum;
+#else
+    const vi even = (vi)bytes & 0x00ff00ff, odd = (vi)((vu)bytes >> 8) & 0x00ff00ff,
+             even_words = vi_of(word_pair(word[0], word[2])), odd_words = vi_of(word_pair(word[1], word[3]));
+    return vi_add_pairs(vi_add_pairs(sum, even, even_words), odd, odd_words);
+#endif
+}
+
 /* ---- masks ---- */
 
 static inline vm vf_gt(vf a, vf b) {

@@ -13,6 +13,8 @@ typedef uint8_t vu8 __attribute__((vector_size(16)));
 typedef int8_t vi8 __attribute__((vector_size(16)));
 #define HR_LANES 16
 
+typedef uint8_t vb __attribute__((vector_size(64)));
+
 static inline vf vf_of(float x) {
     return x - (vf){0};
 }

@@ -18,6 +18,8 @@ typedef int16_t vi16 __attribute__((vector_size(2 * HR_LANES)));
 typedef uint8_t vu8 __attribute__((vector_size(HR_LANES)));
 typedef int8_t vi8 __attribute__((vector_size(HR_LANES)));
 
+typedef uint8_t vb __attribute__((vector_size(4 * HR_LANES)));
+
 static inline vf vf_of(float x) {
     return x - (vf){0};
 }

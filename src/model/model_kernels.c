@@ -1,0 +1,60 @@
+/* The kernels that a model's step calls: those of its family's text, then those that weights have.
+ *
+ * In: names. Out: kernels, each loaded once.
+ */
+#include "model/family_text.h"
+#include "model/model.h"
+
+#include <string.h>
+
+/* Whether a line of the text begins `kernel NAME(`. */
+static bool has_kernel(const char *text, const char *name) {
+    static const char word[] = "kernel ";
+    size_t length = strlen(name);
+    for (const char *at = text; (at = strstr(at, word)); at += strlen(word)) {
+        const char *found = at + strlen(word);
+        if ((at == text || at[-1] == '\n') && strncmp(found, name, length) == 0 && found[length] == '(')
+            return true;
+    }
+    return false;
+}
+
+static hr_status kernel_load(struct hr_model *model, hr_model_kernel *out) {
+    const struct {
+        const char *path, *text;
+    } shared[] = {{"models/weights.hr", (const char *)hr_weights_text},
+                  {"models/packed.hr", (const char *)hr_packed_text}};
+    if (has_kernel(model->family_text, out->name)) {
+        out->of_family = true;
+        return hr_kernel_load(model->device, model->text.path, model->family_text, model->family_length,
+                              out->name, &out->kernel);
+    }
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
+        if (has_kernel(shared[i].text, out->name))
+            return hr_kernel_load(model->device, shared[i].path, shared[i].text, strlen(shared[i].text),
+                                  out->name, &out->kernel);
+    return HR_OK;
+}
+
+hr_status hr_model_kernel_find(struct hr_model *model, const char *name, const hr_model_kernel **out) {
+    int i = 0;
+    while (i < model->kernel_count && strcmp(model->kernels[i].name, name) != 0)
+        i++;
+    if (i == model->kernel_count) {
+        if (i == HR_MODEL_KERNELS_MOST || strlen(name) >= sizeof model->kernels[0].name)
+            return hr_fail(HR_BAD_INPUT, "%s: calls more kernels than a model has", model->text.path);
+        hr_model_kernel added = {.kernel = NULL};
+        strcpy(added.name, name);
+        HR_TRY(kernel_load(model, &added));
+        model->kernels[model->kernel_count++] = added;
+    }
+    *out = model->kernels[i].kernel ? &model->kernels[i] : NULL;
+    return HR_OK;
+}
+
+hr_status hr_model_kernel_of(struct hr_model *model, const char *name, const char *suffix,
+                             const hr_model_kernel **out) {
+    char whole[128];
+    snprintf(whole, sizeof whole, "%s_%s", name, suffix);
+    return hr_model_kernel_find(model, whole, out);
+}

@@ -1,0 +1,128 @@
+/* Weights laid out for whole-number dots, once: pack_FORMAT of models/packed.hr.
+ *
+ * In: a matrix in blocks, as it lies in its file. Out: the arrays that linear_packed_FORMAT begins with, in
+ * memory of the device.
+ */
+#include "model/model.h"
+
+#include "base/dtype.h"
+#include "base/memory.h"
+#include "run/kernel.h"
+
+#include <string.h>
+
+enum {
+    ROWS = 16 /* side by side */,
+    EXTENTS_MOST = 2,
+    ARGUMENTS_MOST = HR_BLOCK_VIEWS_MOST + HR_PACKED_MOST
+};
+
+typedef struct packing {
+    const hr_kernel *kernel;
+    int64_t extents[EXTENTS_MOST];
+    int64_t shapes[ARGUMENTS_MOST][HR_SEQUENCE_RANK];
+    hr_array arrays[ARGUMENTS_MOST];
+} packing;
+
+/* N groups of rows, G blocks a row. */
+static hr_status extents_find(const hr_weight *weight, packing *out) {
+    const int count = hr_kernel_extent_count(out->kernel);
+    for (int i = 0; i < count; i++) {
+        const char *name = hr_kernel_extent_name(out->kernel, i);
+        const bool rows = strcmp(name, "N") == 0, blocks = strcmp(name, "G") == 0;
+        if (i == EXTENTS_MOST || (!rows && !blocks))
+            return hr_fail(HR_INTERNAL, "a kernel that packs %s has another extent than N and G: %s",
+                           weight->format->name, name);
+        out->extents[i] = rows ? weight->shape[0] / ROWS : weight->shape[1] / weight->format->values;
+    }
+    return HR_OK;
+}
+
+/* Argument `i` in the shape that the kernel declares; its bytes. */
+static hr_status array_make(packing *packing, int i, size_t *bytes) {
+    hr_argument argument;
+    HR_TRY(hr_kernel_argument(packing->kernel, i, &argument));
+    HR_TRY(hr_argument_sizes(packing->kernel, i, packing->extents, packing->shapes[i]));
+    packing->arrays[i] = (hr_array){.size = sizeof(hr_array),
+                                    .dtype = argument.dtype,
+                                    .rank = argument.rank,
+                                    .shape = packing->shapes[i]};
+    *bytes = hr_dtype_size(argument.dtype);
+    for (int axis = 0; axis < argument.rank; axis++)
+        *bytes *= (size_t)packing->shapes[i][axis];
+    return HR_OK;
+}
+
+static void result_keep(const packing *packing, int i, hr_packed_weight *out) {
+    const hr_array *array = &packing->arrays[i];
+    hr_sequence_array *kept = &out->arrays[out->count++];
+    *kept = (hr_sequence_array){
+        .size = sizeof *kept, .buffer = -1, .data = array->data, .dtype = array->dtype, .rank = array->rank};
+    for (int axis = 0; axis < array->rank; axis++)
+        kept->shape[axis].fixed = array->shape[axis];
+}
+
+/* Each result begins on a cache line. */
+static size_t line_of(size_t bytes) {
+    return (bytes + 63) / 64 * 64;
+}
+
+static hr_status arrays_make(struct hr_model *model, const hr_weight *weight, packing *packing, int count,
+                             hr_packed_weight *out) {
+    const int views = weight->format->view_count;
+    size_t bytes, all = 0;
+    for (int i = 0; i < count; i++) {
+        HR_TRY(array_make(packing, i, &bytes));
+        if (i < views)
+            packing->arrays[i].data = (void *)(uintptr_t)weight->data;
+        else
+            all += line_of(bytes);
+    }
+    HR_TRY(hr_device_allocate(model->device, all, &out->data));
+    out->bytes = all;
+    char *at = out->data;
+    for (int i = views; i < count; i++) {
+        HR_TRY(array_make(packing, i, &bytes));
+        packing->arrays[i].data = at;
+        at += line_of(bytes);
+    }
+    return HR_OK;
+}
+
+static hr_status pack(struct hr_model *model, const hr_weight *weight, hr_kernel *kernel,
+                      hr_packed_weight *out) {
+    const int count = hr_kernel_argument_count(kernel), views = weight->format->view_count;
+    packing packing = {.kernel = kernel};
+    if (count > ARGUMENTS_MOST || count <= views || count - views > HR_PACKED_MOST)
+        return hr_fail(HR_INTERNAL, "a kernel that packs %s has %d arguments", weight->format->name, count);
+    HR_TRY(extents_find(weight, &packing));
+    HR_TRY(arrays_make(model, weight, &packing, count, out));
+    kernel->threads = model->threads;
+    HR_TRY(hr_kernel_execute(kernel, packing.arrays, count, NULL));
+    for (int i = views; i < count; i++)
+        result_keep(&packing, i, out);
+    return HR_OK;
+}
+
+hr_status hr_model_weight_pack(struct hr_model *model, const hr_weight *weight,
+                               const hr_packed_weight **out) {
+    const hr_model_kernel *of;
+    *out = NULL;
+    if (weight->rank != 2 || weight->shape[0] % ROWS) return HR_OK;
+    HR_TRY(hr_model_kernel_of(model, "pack", weight->format->name, &of));
+    if (!of) return HR_OK;
+    if (!model->packed)
+        model->packed = hr_memory_zeros((size_t)model->file->weight_count + 1, sizeof *model->packed);
+    if (!model->packed) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a model");
+    hr_packed_weight *packed = &model->packed[weight - model->file->weights];
+    if (!packed->data) HR_TRY(pack(model, weight, of->kernel, packed));
+    *out = packed;
+    return HR_OK;
+}
+
+void hr_model_packed_release(struct hr_model *model) {
+    for (int64_t i = 0; model->packed && i < model->file->weight_count; i++)
+        if (model->packed[i].data)
+            hr_device_release(model->device, model->packed[i].data, model->packed[i].bytes);
+    free(model->packed);
+}
