@@ -32,7 +32,8 @@ typedef struct family {
     const unsigned char *text;
 } family;
 
-static const family families[] = {{"models/llama.hr", hr_llama_text}};
+static const family families[] = {
+    {"models/llama.hr", hr_llama_text}, {"models/qwen3.hr", hr_qwen3_text}, {"models/gpt2.hr", hr_gpt2_text}};
 #define FAMILIES (sizeof families / sizeof *families)
 
 static bool is_listed(const char *const *names, hr_bytes name) {

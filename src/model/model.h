@@ -16,7 +16,7 @@
 #define HR_MODEL_LAYERS_MOST  4096
 #define HR_MODEL_CHUNK        512 /* tokens of a step, at most */
 
-/* One kernel of the family's text, of models/weights.hr or of models/packed.hr. */
+/* One kernel of the family's text, or of those that all share. */
 typedef struct hr_model_kernel {
     char name[64];
     hr_kernel *kernel; /* NULL: there is none of this name */

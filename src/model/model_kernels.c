@@ -1,4 +1,5 @@
-/* The kernels that a model's step calls: those of its family's text, then those that weights have.
+/* The kernels that a model's step calls: those of its family's text, then those that all
+ * families share.
  *
  * In: names. Out: kernels, each loaded once.
  */
@@ -19,20 +20,29 @@ static bool has_kernel(const char *text, const char *name) {
     return false;
 }
 
+/* Texts that all families share. Of `of_family` extents are the model's by name. */
+typedef struct shared_text {
+    const char *path;
+    const unsigned char *text;
+    bool of_family;
+} shared_text;
+
+static const shared_text shared[] = {{"models/layers.hr", hr_layers_text, true},
+                                     {"models/weights.hr", hr_weights_text, false},
+                                     {"models/packed.hr", hr_packed_text, false}};
+
 static hr_status kernel_load(struct hr_model *model, hr_model_kernel *out) {
-    const struct {
-        const char *path, *text;
-    } shared[] = {{"models/weights.hr", (const char *)hr_weights_text},
-                  {"models/packed.hr", (const char *)hr_packed_text}};
     if (has_kernel(model->family_text, out->name)) {
         out->of_family = true;
         return hr_kernel_load(model->device, model->text.path, model->family_text, model->family_length,
                               out->name, &out->kernel);
     }
-    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
-        if (has_kernel(shared[i].text, out->name))
-            return hr_kernel_load(model->device, shared[i].path, shared[i].text, strlen(shared[i].text),
-                                  out->name, &out->kernel);
+    for (size_t i = 0; i < sizeof shared / sizeof *shared; i++) {
+        const char *text = (const char *)shared[i].text;
+        if (!has_kernel(text, out->name)) continue;
+        out->of_family = shared[i].of_family;
+        return hr_kernel_load(model->device, shared[i].path, text, strlen(text), out->name, &out->kernel);
+    }
     return HR_OK;
 }
 

@@ -24,7 +24,7 @@ except ImportError:
 BUILD, SOURCE = Path(sys.argv[1]), Path(sys.argv[2])
 sys.path.insert(0, str(SOURCE / "test/support"))
 import gguf_files
-import llama_forward
+import family_forward
 
 WORK = Path(tempfile.mkdtemp())
 os.environ["HEADROOM_CC"] = str(SOURCE / "test/support/cc_quick")
@@ -151,7 +151,7 @@ def compare(got, wanted, least, what):
 def test_logits(path, pairs, tensors):
     vocabulary = len(pairs["tokenizer.ggml.tokens"])
     tokens = [int(token) for token in np.random.default_rng(7).integers(0, vocabulary - 2, 40)]
-    wanted = llama_forward.Llama(pairs, tensors).logits(tokens)
+    wanted = family_forward.Llama(pairs, tensors).logits(tokens)
     model = Model(path, vocabulary)
     compare(model.feed(tokens[:30], 30), wanted[:30], ROUNDED, "30 tokens at once")
     for i in range(30, 34):
@@ -159,6 +159,49 @@ def test_logits(path, pairs, tensors):
     model.keep(10)
     compare(model.feed(tokens[10:], 20), wanted[20:], ROUNDED, "from position 10 again")
     model.close()
+
+
+# ---- other families ----
+
+def test_family(name, forward, size, more, layer_shapes, shapes):
+    """A miniature of its own widths. `more`: what its architecture is told beside layers and heads."""
+    random, tensors, path = np.random.default_rng(11), {}, WORK / f"{name}.gguf"
+    pairs, _ = miniature(path)
+    pairs = {key: value for key, value in pairs.items() if not key.startswith("llama.")} | {"general.architecture": name} | {
+        f"{name}.{key}": value for key, value in ({"block_count": 2, "context_length": 48, "embedding_length": size, "feed_forward_length": 96} | more).items()}
+
+    def add(tensor, form, shape):
+        numbers = (1 + 0.1 * random.standard_normal(shape)) if "norm.weight" in tensor else 0.1 * random.standard_normal(shape)
+        tensors[tensor] = (form, shape, numbers.astype(np.float32).ravel().view(np.uint8) if form == "f32" else gguf_files.random_blocks(form, shape, 0.2, random))
+
+    vocabulary = len(pairs["tokenizer.ggml.tokens"])
+    for tensor, (form, *shape) in ({"token_embd.weight": ("q8_0", vocabulary, size)} | shapes).items():
+        add(tensor, form, tuple(shape))
+    for layer in range(2):
+        for tensor, (form, *shape) in layer_shapes.items():
+            add(f"blk.{layer}.{tensor}", form, tuple(shape))
+    gguf_files.write(path, pairs, tensors)
+    tokens = [int(token) for token in random.integers(0, vocabulary - 2, 20)]
+    wanted, model = forward(pairs, tensors).logits(tokens), Model(path, vocabulary)
+    compare(model.feed(tokens[:18], 18), wanted[:18], ROUNDED, f"{name}: 18 tokens")
+    for i in (18, 19):
+        compare(model.feed(tokens[i:i + 1], 1), wanted[i:i + 1], ROUNDED, f"{name}: token {i}")
+    model.close()
+
+
+def test_families():
+    size, heads, head = 64, 4, 32  # heads of another size than size // heads
+    test_family("qwen3", family_forward.Qwen3, size, {
+        "attention.head_count": heads, "attention.head_count_kv": 2, "attention.key_length": head, "attention.layer_norm_rms_epsilon": 1e-6,
+        "rope.freq_base": 1e6}, {
+        "attn_norm.weight": ("f32", size), "ffn_norm.weight": ("f32", size), "attn_q_norm.weight": ("f32", head), "attn_k_norm.weight": ("f32", head),
+        "attn_q.weight": ("q4_0", heads * head, size), "attn_k.weight": ("q8_0", 2 * head, size), "attn_v.weight": ("q5_0", 2 * head, size),
+        "attn_output.weight": ("q8_0", size, heads * head), "ffn_gate.weight": ("q4_1", 96, size), "ffn_up.weight": ("q5_1", 96, size),
+        "ffn_down.weight": ("q8_0", size, 96)}, {"output_norm.weight": ("f32", size), "output.weight": ("f16", 264, size)})
+    bias = lambda name, *shape: {f"{name}.weight": ("q8_0" if len(shape) > 1 else "f32", *shape), f"{name}.bias": ("f32", shape[0])}
+    test_family("gpt2", family_forward.Gpt2, size, {"attention.head_count": heads, "attention.layer_norm_epsilon": 1e-5},
+                bias("attn_norm", size) | bias("ffn_norm", size) | bias("attn_qkv", 3 * size, size) | bias("attn_output", size, size)
+                | bias("ffn_up", 96, size) | bias("ffn_down", size, 96), {"position_embd.weight": ("f32", 48, size)} | bias("output_norm", size))
 
 
 # ---- the same model as safetensors ----
@@ -181,7 +224,7 @@ def write_safetensors(path, arrays):
 
 def test_safetensors(pairs, tensors):
     """In two shards; the sums are other ones, so the same bits cannot be asked for."""
-    family, folder = llama_forward.Llama(pairs, tensors, rounds=False), WORK / "shards"
+    family, folder = family_forward.Llama(pairs, tensors, rounds=False), WORK / "shards"
     folder.mkdir()
     names = dict(attn_norm="input_layernorm", attn_q="self_attn.q_proj", attn_k="self_attn.k_proj", attn_v="self_attn.v_proj",
                  attn_output="self_attn.o_proj", ffn_norm="post_attention_layernorm", ffn_gate="mlp.gate_proj",
@@ -380,7 +423,7 @@ def test_chat(path):
 
 def test_texts(path):
     """A family's text that asks for what is not there."""
-    text, changed = (SOURCE / "models/llama.hr").read_text(), WORK / "changed.hr"
+    text, changed = "".join((SOURCE / f"models/{name}.hr").read_text() for name in ("layers", "llama")), WORK / "changed.hr"
     for what, old, new in (("are not A rows of V", "x[T - A ..]", "x"),
                            ("shorter than the place", "x[T - A ..]", "x[T + 1 ..]"),
                            ("another number of elements", "f32[P + T, K, D]", "f32[P + T + 1, K, D]"),
@@ -413,7 +456,7 @@ def test_smollm(path):
     pairs, tensors = gguf_files.read(path)
     model = Model(path, len(pairs["tokenizer.ggml.tokens"]))
     tokens = model.encode(TEXT, 0)[:200]
-    wanted = llama_forward.Llama(pairs, tensors, rounds=False).logits(tokens)
+    wanted = family_forward.Llama(pairs, tensors, rounds=False).logits(tokens)
     got = np.concatenate([model.feed(tokens[at:at + 60], 60) for at in range(0, 180, 60)]
                          + [model.feed(tokens[at:at + 1], 1) for at in range(180, len(tokens))])
     error = compare(got, wanted, 2e-3, "SmolLM2")
@@ -437,6 +480,7 @@ test_reader_left(path)
 test_interrupted_chat(path)
 test_progress(path, len(parts[0]["tokenizer.ggml.tokens"]))
 test_safetensors(*parts)
+test_families()
 test_refused(path, *parts)
 test_texts(path)
 test_chat(WORK / "chat.gguf")
