@@ -15,11 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ARENA_SIZE  ((size_t)256 << 20) /* of address space */
-#define EXTENT_MOST ((int64_t)1 << 40)
-#define LETTERS     52                       /* that name an extent which a weight's shape says */
-#define STEP_NAMES  (3 + HR_STATEMENTS_MOST) /* T, A, P, an index a loop */
-#define TEXT_MOST   ((size_t)4 << 20)
+#define ARENA_SIZE    ((size_t)256 << 20) /* of address space */
+#define EXTENT_MOST   ((int64_t)1 << 40)
+#define LETTERS       52                       /* that name an extent which a weight's shape says */
+#define STEP_NAMES    (3 + HR_STATEMENTS_MOST) /* T, A, P, an index a loop */
+#define CONSTANT_MOST ((int64_t)1 << 16)       /* elements of a weight that a file leaves out */
+#define TEXT_MOST     ((size_t)4 << 20)
 
 static hr_status wrong(const struct hr_model *model, int line, const char *name, const char *what) {
     return hr_fail(HR_BAD_INPUT, "%s: %s (%s:%d) %s", model->file->path, name, model->text.path, line, what);
@@ -79,15 +80,22 @@ static hr_status family_load(struct hr_model *model, const char *path) {
     return family_read(model, hr_arena_copy(model->arena, path, strlen(path)), text, length);
 }
 
+static bool is_string(hr_bytes text, const char *word) {
+    return text.length == strlen(word) && memcmp(text.at, word, text.length) == 0;
+}
+
+/* KEY, or KEY:VALUE, where that value is known. */
 static hr_status refused_check(const struct hr_model *model) {
     for (int i = 0; model->text.refused[i]; i++) {
-        const char *key = model->text.refused[i];
+        const char *colon = strchr(model->text.refused[i], ':'), *known = colon ? colon + 1 : "none",
+                   *key = colon ? hr_arena_copy(model->arena, model->text.refused[i],
+                                                (size_t)(colon - model->text.refused[i]))
+                                : model->text.refused[i];
         double number = 0;
         hr_bytes text;
         bool given = hr_file_number(model->file, key, &number) && number != 0;
         if (hr_file_string(model->file, key, &text))
-            given |= !(text.length == 4 && memcmp(text.at, "none", 4) == 0) &&
-                     !(text.length == 7 && memcmp(text.at, "default", 7) == 0);
+            given |= !is_string(text, "none") && !is_string(text, "default") && !is_string(text, known);
         if (given)
             return hr_fail(HR_BAD_INPUT, "%s: has %s, which %s does not know", model->file->path, key,
                            model->text.path);
@@ -160,6 +168,35 @@ static const hr_weight *weight_choose(const struct hr_model *model, const hr_ten
     return NULL;
 }
 
+/* A weight that a file may leave out, all of whose elements are a number then; *out NULL: the rule names
+ * none.
+ */
+static hr_status weight_constant(struct hr_model *model, const hr_tensor_rule *rule, const hr_weight **out) {
+    const char *text = rule->choices.texts[rule->choices.count - 1];
+    char *end;
+    const double value = strtod(text, &end);
+    int64_t elements = 1;
+    *out = NULL;
+    if (end == text || *end) return HR_OK;
+    hr_weight *made = hr_arena_alloc(model->arena, sizeof *made);
+    *made = (hr_weight){.name = rule->name, .format = hr_block_format_named("f32"), .rank = rule->rank};
+    for (int axis = 0; axis < rule->rank; axis++) {
+        hr_step_size size;
+        HR_TRY(hr_extents_evaluate(&model->extents, rule->axes[axis], &size));
+        if (size.fixed < 1 || size.fixed > CONSTANT_MOST / elements)
+            return wrong(model, rule->line, rule->name, "is larger than any memory");
+        made->shape[axis] = size.fixed;
+        elements *= size.fixed;
+    }
+    float *numbers = hr_arena_alloc(model->arena, (size_t)elements * sizeof *numbers);
+    for (int64_t i = 0; i < elements; i++)
+        numbers[i] = (float)value;
+    made->data = (const unsigned char *)numbers;
+    made->bytes = (size_t)elements * sizeof *numbers;
+    *out = made;
+    return HR_OK;
+}
+
 /* An extent that nothing has said yet is what the first weight with it has. */
 static hr_status weight_shape_check(struct hr_model *model, const hr_tensor_rule *rule,
                                     const hr_weight *weight) {
@@ -204,6 +241,10 @@ static hr_status weights_find(struct hr_model *model, bool *used) {
         const hr_weight **layer = hr_arena_alloc(model->arena, (size_t)layers * sizeof *layer);
         for (int64_t l = 0; l < layers; l++) {
             layer[l] = weight_choose(model, rule, l);
+            if (!layer[l]) {
+                HR_TRY(weight_constant(model, rule, &layer[l]));
+                if (layer[l]) continue;
+            }
             if (!layer[l])
                 return hr_fail(HR_BAD_INPUT, "%s: has no tensor for %s of layer %" PRId64 " (%s:%d)",
                                model->file->path, rule->name, l, model->text.path, rule->line);

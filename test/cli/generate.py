@@ -171,7 +171,7 @@ def test_family(name, forward, size, more, layer_shapes, shapes):
         f"{name}.{key}": value for key, value in ({"block_count": 2, "context_length": 48, "embedding_length": size, "feed_forward_length": 96} | more).items()}
 
     def add(tensor, form, shape):
-        numbers = (1 + 0.1 * random.standard_normal(shape)) if "norm.weight" in tensor else 0.1 * random.standard_normal(shape)
+        numbers = (1 + 0.1 * random.standard_normal(shape)) if "norm.weight" in tensor or "rope" in tensor else 0.1 * random.standard_normal(shape)
         tensors[tensor] = (form, shape, numbers.astype(np.float32).ravel().view(np.uint8) if form == "f32" else gguf_files.random_blocks(form, shape, 0.2, random))
 
     vocabulary = len(pairs["tokenizer.ggml.tokens"])
@@ -190,6 +190,11 @@ def test_family(name, forward, size, more, layer_shapes, shapes):
 
 
 def test_families():
+    test_family("llama", family_forward.Llama, 64, {
+        "attention.head_count": 4, "attention.layer_norm_rms_epsilon": 1e-5}, {
+        "attn_norm.weight": ("f32", 64), "ffn_norm.weight": ("f32", 64), "attn_q.weight": ("q8_0", 64, 64), "attn_k.weight": ("q8_0", 64, 64),
+        "attn_v.weight": ("q8_0", 64, 64), "attn_output.weight": ("q8_0", 64, 64), "ffn_gate.weight": ("q8_0", 96, 64), "ffn_up.weight": ("q8_0", 96, 64),
+        "ffn_down.weight": ("q8_0", 64, 96)}, {"output_norm.weight": ("f32", 64), "rope_freqs.weight": ("f32", 8)})
     size, heads, head = 64, 4, 32  # heads of another size than size // heads
     test_family("qwen3", family_forward.Qwen3, size, {
         "attention.head_count": heads, "attention.head_count_kv": 2, "attention.key_length": head, "attention.layer_norm_rms_epsilon": 1e-6,
@@ -224,7 +229,8 @@ def write_safetensors(path, arrays):
 
 def test_safetensors(pairs, tensors):
     """In two shards; the sums are other ones, so the same bits cannot be asked for."""
-    family, folder = family_forward.Llama(pairs, tensors, rounds=False), WORK / "shards"
+    scaling = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64)
+    family, folder = family_forward.Llama(pairs, tensors, rounds=False, scaling=scaling), WORK / "shards"
     folder.mkdir()
     names = dict(attn_norm="input_layernorm", attn_q="self_attn.q_proj", attn_k="self_attn.k_proj", attn_v="self_attn.v_proj",
                  attn_output="self_attn.o_proj", ffn_norm="post_attention_layernorm", ffn_gate="mlp.gate_proj",
@@ -243,7 +249,7 @@ def test_safetensors(pairs, tensors):
     (folder / "config.json").write_text(json.dumps(dict(
         architectures=["LlamaForCausalLM"], hidden_size=WIDTH, intermediate_size=INNER, num_hidden_layers=LAYERS,
         num_attention_heads=HEADS, num_key_value_heads=SHARED, head_dim=SIZE, rms_norm_eps=1e-5, rope_theta=10000.0,
-        max_position_embeddings=CONTEXT, rope_scaling=None)))
+        max_position_embeddings=CONTEXT, rope_scaling=scaling)))
     tokens = list(range(40, 60))
     model = Model(folder, len(pairs["tokenizer.ggml.tokens"]))
     compare(model.feed(tokens, 20), family.logits(tokens), 1e-4, "safetensors")
@@ -386,7 +392,7 @@ def test_refused(path, pairs, tensors):
         check(what in said, f"a broken file: {said}")
     said = run(path, "x", "--threads", 99999, code=2).stderr
     check("there are 1 to" in said, f"too many threads: {said}")
-    for what, changed in (("no place", dict(tensors={"rope_freqs.weight": ("f32", (32,), np.ones(32, np.float32).view(np.uint8))})),
+    for what, changed in (("no place", dict(tensors={"blk.0.attn_q.bias": ("f32", (32,), np.ones(32, np.float32).view(np.uint8))})),
                           ("architecture", dict(pairs={"general.architecture": "mamba"})),
                           ("rope.scaling", dict(pairs={"llama.rope.scaling.type": "yarn"})),
                           ("elements along", dict(pairs={"llama.feed_forward_length": 1024})),

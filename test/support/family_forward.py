@@ -13,8 +13,9 @@ def quantised(x):
 
 
 class Family:
-    def __init__(self, pairs, tensors, rounds=True):
-        self.pairs, self.tensors, self.cached, self.rounds = pairs, tensors, {}, rounds
+    def __init__(self, pairs, tensors, rounds=True, scaling=None):
+        """scaling: of positions, as config.json has it for Llama 3.1."""
+        self.pairs, self.tensors, self.cached, self.rounds, self.scaling = pairs, tensors, {}, rounds, scaling
         self.layers, self.heads = self.number("block_count"), self.number("attention.head_count")
         self.shared = self.number("attention.head_count_kv", self.heads)
 
@@ -53,7 +54,15 @@ class Llama(Family):
     def angles(self, x):
         """Cosine and sine for each position and pair of a head's numbers: x is (tokens, heads, size)."""
         size = x.shape[-1]
-        angle = np.arange(len(x))[:, None] * self.number("rope.freq_base", 10000.0) ** (-np.arange(0, size, 2) / size)
+        frequency = self.number("rope.freq_base", 10000.0) ** (-np.arange(0, size, 2) / size)
+        if "rope_freqs.weight" in self.tensors:
+            frequency = frequency / self.weight("rope_freqs.weight")
+        if self.scaling:
+            factor, low, high, original = (self.scaling[key] for key in ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"))
+            wave = 2 * np.pi / frequency
+            smooth = (original / wave - low) / (high - low)
+            frequency = np.where(wave > original / low, frequency / factor, np.where(wave < original / high, frequency, (1 - smooth) * frequency / factor + smooth * frequency))
+        angle = np.arange(len(x))[:, None] * frequency
         return np.cos(angle)[:, None], np.sin(angle)[:, None]
 
     def turn(self, x, name):
