@@ -50,6 +50,7 @@ static int options_read(const arguments *arguments, hr_generate_options *out, hr
     if (code == 0) code = real_value(arguments, "top-p", 1, 0.95, &sampling->top_p);
     if (code == 0) code = real_value(arguments, "min-p", 1, 0.05, &sampling->min_p);
     if (code == 0) code = arguments_whole(arguments, "seed", 0, 0, &seed);
+    if (code == 0) code = arguments_whole(arguments, "draft", 0, 0, &out->draft);
     if (code == 0) code = arguments_whole(arguments, "context", 1, 0, &model->context);
     if (code == 0) code = arguments_whole(arguments, "threads", 1, 0, &threads);
     if (code == 0 && threads > INT_MAX) code = complain(arguments, "--threads: no machine has so many");
@@ -325,6 +326,9 @@ static const flag flags[] = {
     {0, "top-p", "X", "only the likeliest that have this share together, 0.95 by default"},
     {0, "min-p", "X", "only those with this part of the likeliest one's share, 0.05 by default"},
     {0, "seed", "N", "the same text for the same number; 0 by default"},
+    {0, "draft", "N",
+     "guess N tokens at a time from what followed the same words before, and check them together; the text "
+     "stays the same"},
     {0, "context", "N", "tokens that there is room for; as many as the model was taught with by default"},
     {0, "device", "NAME", "cpu"},
     {0, "threads", "N", "all by default"},

@@ -99,6 +99,7 @@ complete -c headroom -n "__fish_seen_subcommand_from generate" -l top-k -x
 complete -c headroom -n "__fish_seen_subcommand_from generate" -l top-p -x
 complete -c headroom -n "__fish_seen_subcommand_from generate" -l min-p -x
 complete -c headroom -n "__fish_seen_subcommand_from generate" -l seed -x
+complete -c headroom -n "__fish_seen_subcommand_from generate" -l draft -x
 complete -c headroom -n "__fish_seen_subcommand_from generate" -l context -x
 complete -c headroom -n "__fish_seen_subcommand_from generate" -l device -x -a "cpu"
 complete -c headroom -n "__fish_seen_subcommand_from generate" -l threads -x

@@ -517,8 +517,8 @@ typedef struct hr_model_options {
 } hr_model_options;
 
 /* `path`: a GGUF file, or a folder with config.json and safetensors files, which bring no tokenizer: such a
- * model is fed tokens. The file stays mapped, and
- * weights are used where they lie. HR_BAD_INPUT names what is broken in it, or what its family does not know.
+ * model is fed tokens. The file stays mapped; weights are used where they lie, or packed as the first step is
+ * built. HR_BAD_INPUT names what is broken in it, or what its family does not know.
  * `options` may be NULL. */
 HR_API hr_status hr_model_open(hr_device *device, const char *path, const hr_model_options *options,
                                hr_model **out);
@@ -598,6 +598,9 @@ typedef struct hr_generate_options {
     hr_progress_fn
         progress; /* while the text that is there is read, which may compile; NULL = nobody watches */
     void *progress_context;
+    /* Speculative decoding: so many tokens are guessed from what followed the same words before, and checked
+     * by one step together; less than HR_MODEL_ANSWERS, 0 = none. The text stays the same. */
+    int64_t draft;
 } hr_generate_options;
 
 /* Why a text ended. */
@@ -609,6 +612,7 @@ typedef struct hr_generation {
     double prompt_seconds; /* until the first token was known */
     double seconds;        /* of all tokens after the first; compiling their step goes before */
     hr_text_end end;
+    int64_t drafted, accepted; /* tokens that were guessed, and those that were right */
 } hr_generation;
 
 /* Goes on with a text of `count` tokens. What of it the context holds from before is not fed again.

@@ -74,13 +74,13 @@ static hr_status piece_feed(struct hr_model *model, const int32_t *tokens, int64
     return HR_OK;
 }
 
-/* The first launch compiles. It runs at the place of the next token, which overwrites what this one leaves in
- * the caches. */
-hr_status hr_model_token_ready(struct hr_model *model) {
-    const int32_t any = 0;
-    if (step_find(model, 1, 1) || model->past == model->context) return HR_OK;
-    HR_TRY(piece_feed(model, &any, 1, 1));
-    model->past--;
+/* The first launch compiles. It runs at the place of the next tokens, which overwrite what these leave in the
+ * caches. */
+hr_status hr_model_step_ready(struct hr_model *model, int64_t tokens) {
+    const int32_t any[HR_MODEL_ANSWERS] = {0};
+    if (step_find(model, tokens, tokens) || model->past + tokens > model->context) return HR_OK;
+    HR_TRY(piece_feed(model, any, tokens, tokens));
+    model->past -= tokens;
     hr_sequence_times_clear(model->last);
     return HR_OK;
 }

@@ -59,10 +59,11 @@ static int64_t held_already(const struct hr_model *model, const int32_t *tokens,
     return same;
 }
 
-/* One token more, or why there is none. */
+/* One token more at this position, or why there is none. */
 static hr_status next_token(struct hr_model *model, const hr_generate_options *options, const float *logits,
-                            speaking *speaking, hr_generation *so_far, int32_t *token, bool *ended) {
-    HR_TRY(hr_model_sample(model, logits, &options->sampling, model->past, token));
+                            int64_t position, speaking *speaking, hr_generation *so_far, int32_t *token,
+                            bool *ended) {
+    HR_TRY(hr_model_sample(model, logits, &options->sampling, position, token));
     *ended = true;
     if (hr_model_token_ends(model, *token)) {
         so_far->end = HR_END_STOP;
@@ -75,7 +76,7 @@ static hr_status next_token(struct hr_model *model, const hr_generate_options *o
         so_far->end = HR_END_CANCELLED;
     else if (so_far->tokens == options->most)
         so_far->end = HR_END_MOST;
-    else if (model->past == model->context)
+    else if (position == model->context)
         so_far->end = HR_END_CONTEXT;
     else
         *ended = false;
@@ -94,6 +95,56 @@ static hr_status text_feed(struct hr_model *model, const int32_t *tokens, int64_
     return status == HR_CANCELLED ? hr_fail(status, "stopped while the text was read") : status;
 }
 
+/* ---- tokens that are guessed ---- */
+
+/* The token at a place of the context, behind which `next` stands. */
+static int32_t token_at(const struct hr_model *model, int64_t place, int32_t next) {
+    return place < model->past ? model->fed[place] : next;
+}
+
+/* Whether the tokens that end at `place` are the last ones, so many of them. */
+static bool is_same(const struct hr_model *model, int64_t place, int32_t next, int words) {
+    for (int i = 0; i < words; i++)
+        if (model->fed[place - i] != token_at(model, model->past - i, next)) return false;
+    return true;
+}
+
+/* What followed the last words when they stood in the text before; where that is the end, it goes round.
+ * False: they did not, or there is no room. */
+static bool draft_find(const struct hr_model *model, int32_t next, int64_t count, int32_t *out) {
+    enum { WORDS_MOST = 3, WORDS_LEAST = 2 };
+    if (count < 1 || model->past + 1 + count > model->context) return false;
+    for (int words = WORDS_MOST; words >= WORDS_LEAST; words--)
+        for (int64_t place = model->past - 1; place >= words - 1; place--) {
+            if (!is_same(model, place, next, words)) continue;
+            const int64_t period = model->past - place;
+            for (int64_t i = 0; i < count; i++)
+                out[i] = token_at(model, place + 1 + i % period, next);
+            return true;
+        }
+    return false;
+}
+
+/* Feeds the token, and guesses behind it; says what follows, as far as guesses were right. *token: the last
+ * one that was said, which is not fed. */
+static hr_status tokens_make(struct hr_model *model, const hr_generate_options *options, speaking *speaking,
+                             hr_generation *so_far, int32_t *token, bool *ended) {
+    int32_t fed[HR_MODEL_ANSWERS] = {*token};
+    const int64_t drafted = draft_find(model, *token, options->draft, fed + 1) ? options->draft : 0,
+                  from = model->past + 1;
+    const float *logits;
+    int64_t right = 0;
+    HR_TRY(hr_model_feed(model, fed, 1 + drafted, 1 + drafted, &logits));
+    so_far->drafted += drafted;
+    for (;; right++) {
+        HR_TRY(next_token(model, options, logits + right * model->vocabulary, from + right, speaking, so_far,
+                          token, ended));
+        if (*ended || right == drafted || *token != fed[1 + right]) break;
+        so_far->accepted++;
+    }
+    return hr_model_keep(model, from + right);
+}
+
 static hr_status generate(struct hr_model *model, const int32_t *tokens, const hr_generate_options *options,
                           hr_generation *out) {
     speaking speaking = {.said = options->said, .context = options->said_context};
@@ -102,14 +153,13 @@ static hr_status generate(struct hr_model *model, const int32_t *tokens, const h
     bool ended;
     double begun = hr_clock_seconds();
     HR_TRY(text_feed(model, tokens, out->fed_tokens, options, &logits));
-    HR_TRY(next_token(model, options, logits, &speaking, out, &token, &ended));
+    HR_TRY(next_token(model, options, logits, model->past, &speaking, out, &token, &ended));
     out->prompt_seconds = hr_clock_seconds() - begun;
-    if (!ended) HR_TRY(hr_model_token_ready(model));
+    if (!ended) HR_TRY(hr_model_step_ready(model, 1));
+    if (!ended && options->draft > 0) HR_TRY(hr_model_step_ready(model, 1 + options->draft));
     double first = hr_clock_seconds();
-    while (!ended) {
-        HR_TRY(hr_model_feed(model, &token, 1, 1, &logits));
-        HR_TRY(next_token(model, options, logits, &speaking, out, &token, &ended));
-    }
+    while (!ended)
+        HR_TRY(tokens_make(model, options, &speaking, out, &token, &ended));
     out->seconds = hr_clock_seconds() - first;
     if (out->end != HR_END_CANCELLED) say_rest(&speaking);
     return HR_OK;
@@ -124,6 +174,9 @@ hr_status hr_model_generate(hr_model *model, const int32_t *tokens, int64_t coun
     if (options->size < sizeof *options || options->most < 0)
         return hr_fail(HR_BAD_INPUT,
                        "the options of a text do not say their size, or ask for less than no token");
+    if (options->draft < 0 || options->draft >= HR_MODEL_ANSWERS)
+        return hr_fail(HR_BAD_INPUT, "0 to %d tokens can be guessed at a time, not %" PRId64,
+                       HR_MODEL_ANSWERS - 1, options->draft);
     if (count < 1) return hr_fail(HR_BAD_INPUT, "a text begins with at least one token");
     if (count >= model->context)
         return hr_fail(HR_BAD_INPUT,

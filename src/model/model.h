@@ -118,6 +118,7 @@ hr_status hr_model_step_build(struct hr_model *model, int64_t tokens, int64_t an
 
 /* ---- feed.c ---- */
 
-/* Builds and compiles the step of one token, so that no token's time has that in it. */
-hr_status hr_model_token_ready(struct hr_model *model);
+/* Builds and compiles the step of so many tokens that all give logits, so that no token's time has that in
+ * it. */
+hr_status hr_model_step_ready(struct hr_model *model, int64_t tokens);
 #endif

@@ -1,10 +1,12 @@
 /* Hash tables of tokens and of merges. In: a file. Out: look-ups. See vocabulary.h. */
+#define _DEFAULT_SOURCE /* getentropy */
 #include "model/vocabulary.h"
 
 #include "base/text.h"
 
 #include <inttypes.h>
 #include <string.h>
+#include <unistd.h>
 #include <xxhash.h>
 
 #define ARENA_SIZE ((size_t)1 << 30) /* of address space */
@@ -13,7 +15,7 @@
 /* ---- look-ups ---- */
 
 int32_t hr_vocabulary_find(const hr_vocabulary *vocabulary, const char *at, size_t length) {
-    size_t slot = XXH3_64bits(at, length) & vocabulary->slot_mask;
+    size_t slot = XXH3_64bits_withSeed(at, length, vocabulary->seed) & vocabulary->slot_mask;
     for (; vocabulary->slots[slot] >= 0; slot = (slot + 1) & vocabulary->slot_mask) {
         const hr_bytes *bytes = &vocabulary->pieces[vocabulary->slots[slot]].bytes;
         if (bytes->length == length && memcmp(bytes->at, at, length) == 0) return vocabulary->slots[slot];
@@ -23,7 +25,7 @@ int32_t hr_vocabulary_find(const hr_vocabulary *vocabulary, const char *at, size
 
 static size_t merge_slot(const hr_vocabulary *vocabulary, int32_t left, int32_t right) {
     uint64_t pair = (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
-    size_t slot = (size_t)(pair * 0x9e3779b97f4a7c15u >> 20) & vocabulary->merge_mask;
+    size_t slot = XXH3_64bits_withSeed(&pair, sizeof pair, vocabulary->seed) & vocabulary->merge_mask;
     while (vocabulary->merges[slot].left >= 0 &&
            (vocabulary->merges[slot].left != left || vocabulary->merges[slot].right != right))
         slot = (slot + 1) & vocabulary->merge_mask;
@@ -82,7 +84,8 @@ static hr_status pieces_index(hr_vocabulary *vocabulary, const hr_weight_file *f
     for (int32_t i = 0; i < vocabulary->count; i++) {
         const hr_bytes *bytes = &vocabulary->pieces[i].bytes;
         if (hr_vocabulary_find(vocabulary, bytes->at, bytes->length) >= 0) continue; /* the first of equals */
-        size_t slot = XXH3_64bits(bytes->at, bytes->length) & vocabulary->slot_mask;
+        size_t slot =
+            XXH3_64bits_withSeed(bytes->at, bytes->length, vocabulary->seed) & vocabulary->slot_mask;
         while (vocabulary->slots[slot] >= 0)
             slot = (slot + 1) & vocabulary->slot_mask;
         vocabulary->slots[slot] = i;
@@ -260,6 +263,9 @@ static hr_status vocabulary_read(hr_vocabulary *vocabulary, const hr_weight_file
 hr_status hr_vocabulary_create(const hr_weight_file *file, hr_vocabulary *out) {
     hr_vocabulary vocabulary = {0};
     HR_TRY(hr_arena_create(ARENA_SIZE, &vocabulary.arena));
+    /* Whoever wrote the file cannot know which of its words share a slot. */
+    if (getentropy(&vocabulary.seed, sizeof vocabulary.seed) != 0)
+        vocabulary.seed = (uint64_t)(uintptr_t)vocabulary.arena;
     hr_status status = vocabulary_read(&vocabulary, file);
     if (status == HR_OK)
         *out = vocabulary;

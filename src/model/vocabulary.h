@@ -37,6 +37,7 @@ typedef struct hr_vocabulary {
     int32_t count;
     int32_t *slots; /* of pieces, by hash; -1 = empty */
     size_t slot_mask;
+    uint64_t seed;    /* of both tables' hashes */
     hr_merge *merges; /* by hash; NULL: by scores */
     size_t merge_mask;
     int32_t bytes[256]; /* the token of a byte, -1 = none */

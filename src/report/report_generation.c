@@ -118,7 +118,13 @@ static void decode_line(hr_sheet *paper, const hr_generation_report *report, con
                         rate(tokens, made->seconds), dot, hr_words_rate(times->bytes / a_token, "B/s").text,
                         dot, hr_words_time(a_token, paper->style.unicode).text);
     hr_sheet_end_line(paper);
-    if (!report->roof || tokens == 0) return;
+    if (made->drafted > 0) {
+        hr_sheet_label(paper, "draft");
+        hr_sheet_format(paper, HR_INK_PLAIN, "%" PRId64 " of %" PRId64 " guessed tokens were right",
+                        made->accepted, made->drafted);
+        hr_sheet_end_line(paper);
+    }
+    if (!report->roof || tokens == 0 || made->drafted > 0) return; /* steps of two lengths */
     hr_sheet_label(paper, "floor");
     hr_sheet_format(paper, HR_INK_PLAIN, "%s a token: %s read and written",
                     hr_words_time(times->floor, paper->style.unicode).text,
@@ -186,13 +192,15 @@ static hr_status generation_json(const hr_generation_report *report, const step_
     hr_value_set_real(prefill, "tokens_per_second", rate((double)made->fed_tokens, made->prompt_seconds));
     hr_value_set(root, "prefill", prefill);
     hr_value_set_whole(decode, "tokens", made->tokens);
+    hr_value_set_whole(decode, "drafted", made->drafted);
+    hr_value_set_whole(decode, "accepted", made->accepted);
     hr_value_set_real(decode, "seconds", made->seconds);
     hr_value_set_real(decode, "tokens_per_second", rate(tokens, made->seconds));
     hr_value_set_real(decode, "bytes_per_second", rate(tokens * times->bytes, made->seconds));
     hr_value_set_real(decode, "bytes", times->bytes);
-    hr_value_set_real(decode, "floor_seconds", report->roof ? times->floor : NAN);
-    hr_value_set_real(decode, "headroom",
-                      report->roof ? rate(made->seconds / fmax(tokens, 1), times->floor) : NAN);
+    const bool floor = report->roof && made->drafted == 0; /* else steps have two lengths */
+    hr_value_set_real(decode, "floor_seconds", floor ? times->floor : NAN);
+    hr_value_set_real(decode, "headroom", floor ? rate(made->seconds / fmax(tokens, 1), times->floor) : NAN);
     hr_value_set(root, "decode", decode);
     hr_value_set_real(memory, "weights", report->model.weight_bytes);
     hr_value_set_real(memory, "context", report->model.cache_bytes);

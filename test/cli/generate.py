@@ -310,6 +310,15 @@ def test_command(path):
     check(greedy["decode"]["bytes"] > 0 and len(greedy["kernels"]) > 5, "bytes and kernels of a step")
     one = json.loads(run(path, "the sea", "-n", 12, "--temperature", 0, "--json", "--threads", 1).stdout)
     check(one["text"] == greedy["text"], "one thread gives another text")
+    guessed = json.loads(run(path, "the sea", "-n", 60, "--temperature", 0, "--json", "--draft", 4).stdout)
+    plain = json.loads(run(path, "the sea", "-n", 60, "--temperature", 0, "--json").stdout)
+    check(guessed["text"] == plain["text"] and guessed["decode"]["tokens"] == plain["decode"]["tokens"], "guessed tokens change the text")
+    check(0 < guessed["decode"]["accepted"] <= guessed["decode"]["drafted"], f"guessed tokens: {guessed['decode']}")
+    random = ("the sea the sea the tea", "-n", 40, "--temperature", 16, "--top-k", 2, "--top-p", 1, "--min-p", 0, "--seed", 1, "--json")
+    guessed, plain = (json.loads(run(path, *random, "--draft", draft).stdout) for draft in (3, 0))
+    check(guessed["text"] == plain["text"] and guessed["decode"]["accepted"] < guessed["decode"]["drafted"],
+          f"guessed tokens of a text by chance: {guessed['decode']}")
+    check("0 to 63 tokens" in run(path, "x", "--draft", 64, code=2).stderr, "too many guessed tokens")
     drawn = [run(path, "the sea", "-n", 12, "--seed", seed, "--top-k", 0, "--min-p", 0, "--top-p", 1, "--temperature", 3).stdout
              for seed in (1, 1, 2)]
     check(drawn[0] == drawn[1] != drawn[2], "texts by seed")
@@ -360,7 +369,7 @@ class Sampling(ctypes.Structure):
 
 class Options(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("most", ctypes.c_int64), ("sampling", Sampling), ("said", ctypes.c_void_p),
-                ("said_context", ctypes.c_void_p), ("progress", PROGRESS), ("progress_context", ctypes.c_void_p)]
+                ("said_context", ctypes.c_void_p), ("progress", PROGRESS), ("progress_context", ctypes.c_void_p), ("draft", ctypes.c_int64)]
 
 
 def test_progress(path, vocabulary):
