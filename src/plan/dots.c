@@ -226,7 +226,7 @@ static void make_stage(hr_graph *graph, const hr_statement *outer, const hr_dots
 bool hr_dots_have(hr_graph *graph, hr_plan *plan, const hr_statement *statement) {
     hr_dots dots;
     finder f = {.plan = plan, .graph = graph, .function = graph->function, .inner = statement, .out = &dots};
-    for (int s = 0; s < f.function->statement_count; s++) {
+    for (int s = 0; s < f.function->statement_count && hr_plan_knows(plan, HR_FACT_BYTE_DOTS); s++) {
         f.outer = &f.function->statements[s];
         if (f.outer != statement && hr_expr_reads(f.outer->value, statement->tensor) && take_outer(&f) &&
             take_inner(&f) && !is_read_elsewhere(&f))

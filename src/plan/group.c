@@ -543,18 +543,16 @@ static hr_status mark_materialised(grouper *g) {
 
 static hr_status find_contracts(grouper *g, const int64_t *extents) {
     hr_arena *arena = g->graph->arena;
-    int count = g->function->statement_count;
+    const int count = g->function->statement_count;
     const unsigned facts = g->plan->facts.set;
     g->contract = hr_arena_alloc(arena, ((size_t)count + 1) * sizeof *g->contract);
     g->thin = hr_arena_alloc(arena, ((size_t)count + 1) * sizeof *g->thin);
     for (int s = 0; s < count; s++) {
         hr_contract found;
-        if (facts & HR_FACT_BYTE_DOTS && hr_dots_have(g->graph, g->plan, &g->function->statements[s]))
-            continue;
-        if (!hr_contract_match(g->graph, &g->function->statements[s], facts, &found)) continue;
-        hr_contract *kept = hr_arena_alloc(arena, sizeof found);
-        *kept = found;
-        g->contract[s] = kept;
+        const hr_statement *of = &g->function->statements[s];
+        if (hr_dots_have(g->graph, g->plan, of) || !hr_contract_match(g->graph, of, facts, &found)) continue;
+        g->contract[s] = hr_arena_alloc(arena, sizeof found);
+        *g->contract[s] = found;
         HR_TRY(hr_graph_status(g->graph));
     }
     hr_contracts_part_thin(g->function, &g->plan->facts, extents, g->size, g->contract, g->thin);

@@ -61,7 +61,8 @@ hr_status hr_pass_group(hr_graph *graph, const int64_t *extents, hr_plan *plan, 
  * what is overwritten was read, shapes. */
 hr_status hr_pass_values(hr_graph *graph, hr_plan *plan);
 
-/* Requires unify. The statement is an inner sum of such: no product of its own. */
+/* Requires unify. The statement is an inner sum of such, where the target has these: no product of its own.
+ */
 bool hr_dots_have(hr_graph *graph, hr_plan *plan, const hr_statement *statement);
 /* Requires values. Provides hr_stage.dots: sums of groups of whole-number dots are one stage. */
 hr_status hr_pass_dots(hr_graph *graph, hr_plan *plan);
