@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Feeds every reader the committed corpus, then mutants of it: the whole library by fuzz_inputs (test/fuzz/fuzz_inputs.c).
 # `make fuzz` and HR_TEST_LONG=1 let libFuzzer have the parser and the readers of traces and weights, too: it finds its way
-# in minutes, and its programs are compiled first. HEADROOM_FUZZ_SECONDS says for how long in all; 12, in `make test` 4 of
-# fuzz_inputs, where it is absent.
+# in minutes, and its programs are compiled first. HEADROOM_FUZZ_SECONDS says for how long in all; 12 where it is absent.
 set -euo pipefail
-seconds=$((${HEADROOM_FUZZ_SECONDS:-12} / 3))
+seconds=${HEADROOM_FUZZ_SECONDS:-12} others=${HEADROOM_FUZZ_SECONDS:-}${HR_TEST_LONG:-}
+[ -z "$others" ] || seconds=$((seconds / 3))
 build=$1/fuzz
 mkdir -p "$build"
 [ -x "$1/test/fuzz_inputs" ] || { echo "skipped: there is no fuzz_inputs"; exit 77; }
@@ -12,7 +12,7 @@ found=$(mktemp -d "$build/inputs.XXXXXX")
 (cd "$found" && export HEADROOM_CACHE=$found/cache && exec "$1/test/fuzz_inputs" "$2" "$seconds" all "${HEADROOM_FUZZ_SEED:-1}") ||
     { echo "the input that ended it lies in $found"; exit 1; }
 rm -rf "$found"
-[ -n "${HEADROOM_FUZZ_SECONDS:-}${HR_TEST_LONG:-}" ] || exit 0
+[ -n "$others" ] || exit 0
 skip() {
     echo "skipped: $1"
     exit 77
