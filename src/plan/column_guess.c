@@ -5,9 +5,10 @@
  *
  * which one walk makes side by side. Rows walk once more where that cancels (first_guess.c); columns come
  * from memory, so their guess is better: the average of some elements from both ends. It is taken where all
- * of these are as near to it as it is to 0, or a few times as far; else it is 0, as it is for elements about
- * 0. Columns whose sums would cancel all the same are walked a second time, about the mean that came of the
- * first. The others are left out of that, and where it is none it is skipped: hr_stage_columns_chosen().
+ * of these are much nearer to it than it is to 0: a guess that is as large as the elements differ would cost
+ * the mean digits. Else it is 0. Columns whose sums would cancel all the same are walked a second time, about
+ * the mean that came of the first. The others are left out of that, and where it is none it is skipped:
+ * hr_stage_columns_chosen().
  */
 #include "plan/assumption.h"
 #include "plan/means.h"
@@ -15,9 +16,9 @@
 
 #define FINITE_MOST  0x1.fffffep127 /* what is larger, or no number, has left f32's range */
 #define GUESS_MOST   1e30           /* no difference to it leaves f32's range before the elements do */
-#define FAR          4.0            /* of the elements from a guess, as often as that from 0 */
-#define SQUARES_PART 9.0            /* of nine parts of the sums of squares no more than seven cancel */
-#define LEVEL_PART   7.0
+#define FAR          0.125          /* of the elements from a guess, as often as that from 0 */
+#define SQUARES_PART 2.0            /* of two parts of the sums of squares no more than one cancels */
+#define LEVEL_PART   1.0
 
 enum { SAMPLES = 8, COLUMNS_LEAST = 32, TASKS_LEAST = 64 };
 static const int sampled[SAMPLES - 1] = {0, 1, 2, 4, 8, 16, 32}; /* and the last */

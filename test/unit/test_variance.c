@@ -172,6 +172,19 @@ static void test_columns(void **state) {
     }
 }
 
+/* Elements about 0, of hundreds of columns: by chance those that a guess is made of may be of one sign. */
+static void test_columns_about_0(void **state) {
+    (void)state;
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        hr_check check = {0};
+        hr_kernel *kernel = load_of(batch, 300, 500);
+        assert_int_equal(hr_kernel_fill(kernel, seed), HR_OK);
+        assert_int_equal(hr_kernel_check(kernel, 500, &check), HR_OK);
+        if (!check.ok) fail_msg("error %g of %g: %s", check.max_error, check.tolerance, check.where);
+        hr_kernel_destroy(kernel);
+    }
+}
+
 /* One walk for both sums, and one that is skipped where no column asks for it. */
 static void test_columns_walk_once(void **state) {
     (void)state;
@@ -281,6 +294,7 @@ int main(void) {
         cmocka_unit_test(test_elements),
         cmocka_unit_test(test_where_nothing_is_skipped),
         cmocka_unit_test(test_columns),
+        cmocka_unit_test(test_columns_about_0),
         cmocka_unit_test(test_columns_walk_once),
         cmocka_unit_test(test_divided_by_something_else),
     };
