@@ -120,7 +120,7 @@ static void check_rows(const char *text, int64_t columns, bool half) {
     if (hr_kernel_launch(kernel) != HR_OK) fail_msg("%s", hr_last_error());
     const char *source, *header;
     assert_int_equal(hr_kernel_source(kernel, &source, &header), HR_OK);
-    assert_non_null(strstr(source, "f32_squares_about"));
+    if (columns > 8) assert_non_null(strstr(source, "f32_squares_about")); /* shorter rows are written out */
     float *mean = array_of(kernel, "mean"), *variance = array_of(kernel, "variance");
     for (int row = 0; row < ROWS; row++) {
         double size, meant = mean_of(x, row, columns, &size);
