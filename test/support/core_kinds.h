@@ -12,6 +12,7 @@
 enum { CORE_KINDS = 3, CORE_STORES_WAIT = 2 };
 
 static inline void core_kind(hr_device_limits *limits, int kind) {
+    limits->core = 0; /* not the one at hand: its caches say what it is */
     limits->l1_bytes = (kind == 0 ? 32 : 48) << 10;
     limits->l2_bytes = (kind == CORE_STORES_WAIT ? 2 : 1) << 20;
 }

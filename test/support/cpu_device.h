@@ -28,4 +28,12 @@ static int close_device(void **state) {
     return 0;
 }
 
+/* The emitted source of the planned extents alone: without the part beside it that takes all others, each
+ * name is as the templates have it. */
+static inline hr_status planned_source(hr_kernel *kernel, const char **source) {
+    const hr_emit_options options = {.size = sizeof options, .form = HR_SOURCE_THESE_EXTENTS};
+    const char *header;
+    return hr_kernel_emit(kernel, &options, source, &header);
+}
+
 #endif

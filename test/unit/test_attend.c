@@ -136,9 +136,9 @@ static void test_plans(void **state) {
     (void)state;
     const attend_shape shape = {2, 3, 150, 170, 40, 40};
     for (int i = 0; i < CASES; i++) {
-        const char *source, *header;
+        const char *source;
         hr_kernel *kernel = load(&cases[i], &shape);
-        good(hr_kernel_source(kernel, &source, &header));
+        good(planned_source(kernel, &source));
         bool joins = strstr(source, "contract_attend_run(&attend") != NULL,
              reaches = strstr(source, "contract_attend_limit(attend") != NULL;
         hr_floor floor;
@@ -210,9 +210,9 @@ static void test_lengths(void **state) {
     for (int c = 0; c < 3; c++) {
         const int64_t *size = sizes[c], row_k = 2 * size[3], row_v = 2 * size[4];
         hr_kernel *kernel = decode_load(size);
-        const char *source, *header;
+        const char *source;
         hr_check result = {0};
-        good(hr_kernel_source(kernel, &source, &header));
+        good(planned_source(kernel, &source));
         if (!strstr(source, ".columns = stage_0_limit")) fail_msg("case %d goes through all keys", c);
         assert_non_null(strstr(source, ".depths = stage_2_limit"));
         int32_t *length = array_of(kernel, "length");

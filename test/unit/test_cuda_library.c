@@ -58,10 +58,11 @@ static const int64_t *extents_of(const struct library_case *one, int count) {
 
 static int failures, runs;
 
-/* There is no subscript within an axis of no elements: that is refused or reported, and only that. */
-static bool may_be_refused(const int64_t *extents, int count) {
-    bool empty = false;
-    for (int e = 0; e < count; e++)
+/* There is no subscript within an axis of no elements, and no 70 largest of 50: that is refused or reported,
+ * and only that. */
+static bool may_be_refused(const hr_function *function, const int64_t *extents) {
+    bool empty = strcmp(function->name, "topk") == 0 && extents[2] > extents[1];
+    for (int e = 0; e < function->extent_count; e++)
         empty |= extents[e] == 0;
     return empty;
 }
@@ -83,7 +84,7 @@ static void run_case(const hr_function *function, const struct library_case *one
     hr_status status = run_or_skip(&run, &outcome);
     runs++;
     bool refused = status == HR_BAD_INPUT || status == HR_OUT_OF_RANGE;
-    bool good = status == HR_OK || (refused && may_be_refused(extents, function->extent_count));
+    bool good = status == HR_OK || (refused && may_be_refused(function, extents));
     failures += !good;
     if (!good || getenv("HR_VERBOSE"))
         print_message("%-28s case %2d, choice %2d, %5lld %6lld  %.2f + %.2f s  %5lld points  reads %.2f "

@@ -92,7 +92,7 @@ static const char *const short_axes[] = {
 
 static void check_short_axis(const char *text, const int64_t *sizes) {
     hr_kernel *kernel;
-    const char *source, *header, *plan;
+    const char *source, *plan;
     good(hr_kernel_load(device, "turn.hr", text, strlen(text), NULL, &kernel), text);
     for (int e = 0; e < hr_kernel_extent_count(kernel); e++) {
         const char *name;
@@ -102,7 +102,7 @@ static void check_short_axis(const char *text, const int64_t *sizes) {
     }
     good(hr_kernel_fill(kernel, 11), text);
     check_all(kernel, text);
-    good(hr_kernel_source(kernel, &source, &header), text);
+    good(planned_source(kernel, &source), text);
     bool lines = sizes[2] % 32 == 0;
     if (lines != (strstr(source, "all of axis p at a time") != NULL)) fail_msg("%s", source);
     good(hr_kernel_plan(kernel, &plan), text);
@@ -168,12 +168,12 @@ static void test_axes_are_one(void **state) {
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
             hr_kernel *kernel;
             good(hr_kernel_load(device, "flat.hr", flat[t], strlen(flat[t]), NULL, &kernel), flat[t]);
-            const char *source, *header;
+            const char *source;
             for (int e = 0; e < 3; e++)
                 good(hr_kernel_bind_extent(kernel, (const char[]){"ABC"[e], 0}, shapes[s][e]), flat[t]);
             good(hr_kernel_fill(kernel, 3), flat[t]);
             check_all(kernel, flat[t]);
-            good(hr_kernel_source(kernel, &source, &header), flat[t]);
+            good(planned_source(kernel, &source), flat[t]);
             assert_non_null(strstr(source, "as one axis"));
             hr_kernel_destroy(kernel);
         }
@@ -203,8 +203,8 @@ static void check_drawn(const char *name, const char *body, const char *counter,
     good(hr_kernel_bind(kernel, "y", &y), text);
     good(hr_kernel_fill(kernel, 5), text);
     check_all(kernel, text);
-    const char *source, *header;
-    good(hr_kernel_source(kernel, &source, &header), text);
+    const char *source;
+    good(planned_source(kernel, &source), text);
     const bool wide = hr_limits_lanes(&device->limits) == 16, single = strstr(body, ">=") != NULL;
     const bool beside = dtype == HR_F32 && wide && single;
     if (beside != (strstr(source, "random_group_round(drawn") != NULL))

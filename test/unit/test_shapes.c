@@ -214,7 +214,7 @@ static void test_transposed(void **state) {
     CHECK_ALL(transposed, sizes);
     for (size_t k = 0; k < sizeof transposed / sizeof *transposed; k++) {
         hr_kernel *kernel;
-        const char *source, *header;
+        const char *source;
         good(hr_kernel_load(device, "turn.hr", transposed[k].text, strlen(transposed[k].text), NULL, &kernel),
              "turn");
         for (int e = 0; e < hr_kernel_extent_count(kernel); e++) {
@@ -225,7 +225,7 @@ static void test_transposed(void **state) {
         }
         good(hr_kernel_fill(kernel, 3), "turn");
         good(hr_kernel_prepare(kernel, NULL), "turn");
-        good(hr_kernel_source(kernel, &source, &header), "turn");
+        good(planned_source(kernel, &source), "turn");
         if (!strstr(source, "vf_transpose(square)")) fail_msg("no tiles: %s", transposed[k].text);
         hr_kernel_destroy(kernel);
     }
@@ -294,14 +294,14 @@ static void test_a_count_is_off(void **state) {
 
 static void test_each_thread_counts_its_share(void **state) {
     (void)state;
-    const char *source, *header;
+    const char *source;
     hr_kernel *kernel;
     good(hr_kernel_load(device, "count.hr", counts[0].text, strlen(counts[0].text), NULL, &kernel), "count");
     good(hr_kernel_bind_extent(kernel, "N", 100), "count");
     good(hr_kernel_bind_extent(kernel, "B", 16), "count");
     good(hr_kernel_fill(kernel, 3), "count");
     good(hr_kernel_prepare(kernel, NULL), "count");
-    good(hr_kernel_source(kernel, &source, &header), "count");
+    good(planned_source(kernel, &source), "count");
     assert_non_null(strstr(source, "own[place] += 1"));
     hr_kernel_destroy(kernel);
 }
