@@ -6,11 +6,13 @@ static int print_floor(const arguments *arguments, const terminal *terminal, con
     char *text;
     hr_floor floor;
     hr_roof roof;
-    if (hr_device_roof_kept(subject->device, &roof) != HR_OK) {
+    hr_status status = hr_device_roof_kept(subject->device, &roof);
+    if (status == HR_OUT_OF_MEMORY) return complain_status(arguments, status);
+    if (status != HR_OK) {
         printf("  floor     not known: %s\n", hr_last_error());
         return 0;
     }
-    hr_status status = hr_kernel_floor(subject->kernel, &floor);
+    status = hr_kernel_floor(subject->kernel, &floor);
     if (status == HR_OK) status = hr_report_floor_text(&floor, &roof, &terminal->style, &text);
     return status == HR_OK ? terminal_print(arguments, text) : complain_status(arguments, status);
 }

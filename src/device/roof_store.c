@@ -175,9 +175,9 @@ hr_status hr_roof_store_read(const struct hr_device *device, hr_roof *out) {
         length = read(file, text, sizeof text);
         close(file);
     }
-    json_error_t error;
-    json_t *object = length > 0 ? json_loadb(text, (size_t)length, 0, &error) : NULL;
-    if (length > 0 && !object && json_error_code(&error) == json_error_out_of_memory)
+    errno = 0; /* jansson does not tell a want of memory from a text that is none; malloc does */
+    json_t *object = length > 0 ? json_loadb(text, (size_t)length, 0, NULL) : NULL;
+    if (length > 0 && !object && errno == ENOMEM)
         return hr_fail(HR_OUT_OF_MEMORY, "no memory to read the kept roof of %s", device->name);
     bool good = object && roof_from_json(object, key, out);
     json_decref(object);

@@ -187,9 +187,21 @@ static const char *value_habit_of(const char *name) {
     return NULL;
 }
 
-static void unknown_name(hr_checker *checker, const hr_syntax *syntax, bool element) {
+/* The nearest of the names that may stand there. */
+static hr_nearest nearest_name(const hr_checker *checker, const char *name, bool element) {
     const hr_function *function = checker->function;
-    hr_nearest nearest = hr_nearest_to(checker->messages, syntax->symbol->name);
+    hr_nearest nearest = hr_nearest_to(checker->messages, name);
+    for (int i = 0; i < function->tensor_count && i < 1000 && nearest.distance; i++)
+        hr_nearest_consider(&nearest, function->tensors[i].name);
+    for (int i = 0; i < function->extent_count && i < 1000 && !element; i++)
+        hr_nearest_consider(&nearest, function->extents[i]);
+    for (int i = 0; i < checker->live_count && !element; i++)
+        hr_nearest_consider(&nearest, checker->live[i]->name);
+    return nearest;
+}
+
+static void unknown_name(hr_checker *checker, const hr_syntax *syntax, bool element) {
+    hr_nearest nearest = nearest_name(checker, syntax->symbol->name, element);
     const char *plural = element ? "tensor" : "name";
     if (syntax->symbol->variable >= 0) {
         hr_shown shown_name = shown(syntax->symbol);
@@ -200,12 +212,6 @@ static void unknown_name(hr_checker *checker, const hr_syntax *syntax, bool elem
         return;
     }
     bool capital = hr_symbol_is_capital(syntax->symbol);
-    for (int i = 0; i < function->tensor_count && i < 1000 && nearest.distance; i++)
-        hr_nearest_consider(&nearest, function->tensors[i].name);
-    for (int i = 0; i < function->extent_count && i < 1000 && !element; i++)
-        hr_nearest_consider(&nearest, function->extents[i]);
-    for (int i = 0; i < checker->live_count && !element; i++)
-        hr_nearest_consider(&nearest, checker->live[i]->name);
     const char *habit = element ? NULL : value_habit_of(syntax->symbol->name);
     if (habit) {
         hr_messages_add(checker->messages, syntax->place, "there is no '%s' here%s", syntax->symbol->name,
