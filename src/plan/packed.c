@@ -90,8 +90,11 @@ static double of_two(reader *r, const hr_expr *e, int depth) {
     }
 }
 
-static bool keeps_whole(hr_dtype dtype) {
-    return dtype == HR_F64 || dtype == HR_F32 || dtype == HR_I64 || dtype == HR_I32;
+/* A whole number of 32 bits becomes itself; what would be cut, saturated or rounded is not known. */
+static double converted(reader *r, hr_dtype dtype, double value) {
+    const bool real = dtype == HR_F64 || dtype == HR_F32, whole = dtype == HR_I64 || dtype == HR_I32;
+    const bool stays = value == floor(value) && fabs(value) <= INT32_MAX;
+    return real || (whole && stays) ? value : unknown(r);
 }
 
 /* Of small whole numbers, indices and the element. */
@@ -108,7 +111,7 @@ static double value_of(reader *r, const hr_expr *e, int depth) {
     case HR_OP_ELEMENT:
         return e == r->element ? r->byte : unknown(r);
     case HR_OP_CONVERT:
-        return keeps_whole(e->dtype) ? value_of(r, e->args[0], depth + 1) : unknown(r);
+        return converted(r, e->dtype, value_of(r, e->args[0], depth + 1));
     case HR_OP_NEG:
         return -value_of(r, e->args[0], depth + 1);
     case HR_OP_WHERE:

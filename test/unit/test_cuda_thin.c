@@ -60,10 +60,13 @@ static const struct thin_case {
     {"kernel k(q: i8[N, K], a: f32[N], x: bf16[M, K]) -> (y: f32[M, N]) {\n"
      "    y[m, n] = sum[k](x[m, k] * (q[n, k] * a[n])) }",
      4, 16},
-    /* values of neither dtype; a number that no field of bits is; rows across memory */
+    /* values of neither dtype; numbers that no field of bits is; rows across memory */
     {"kernel k(x: f32[M, K], w: bf16[N, K]) -> (y: f32[M, N]) { y[m, n] = sum[k](x[m, k] * w[n, k]) }", 0, 0},
     {"kernel k(q: u8[N, K], x: bf16[M, K]) -> (y: f32[M, N]) {\n"
      "    y[m, n] = sum[k](x[m, k] * (q[n, k] * q[n, k])) }",
+     0, 0},
+    {"kernel k(q: u8[N, K], x: bf16[M, K]) -> (y: f32[M, N]) {\n"
+     "    y[m, n] = sum[k](x[m, k] * (i32(q[n, k] * 0.5) * 2)) }",
      0, 0},
     {"kernel k(x: bf16[M, K], w: bf16[K, N]) -> (y: f32[M, N]) { y[m, n] = sum[k](x[m, k] * w[k, n]) }", 0,
      0},
