@@ -49,7 +49,27 @@ static int64_t element_of(counting *c, const hr_expr *element) {
         return 0;
     }
     hr_mirror_need(&c->mirrors[t], offset, 1, 1);
-    return (int64_t)hr_dtype_load(tensor->dtype, c->mirrors[t].data, (size_t)offset);
+    return hr_dtype_load_whole(tensor->dtype, c->mirrors[t].data, (size_t)offset);
+}
+
+/* Of two numbers that data say: it may leave 64 bits. */
+static int64_t of_two(counting *c, hr_op op, int64_t a, int64_t b) {
+    int64_t out = 0;
+    switch (op) {
+    case HR_OP_ADD:
+        c->known = c->known && !__builtin_add_overflow(a, b, &out);
+        return out;
+    case HR_OP_SUB:
+        c->known = c->known && !__builtin_sub_overflow(a, b, &out);
+        return out;
+    case HR_OP_MUL:
+        c->known = c->known && !__builtin_mul_overflow(a, b, &out);
+        return out;
+    case HR_OP_MIN:
+        return a < b ? a : b;
+    default:
+        return a > b ? a : b;
+    }
 }
 
 static int64_t value_of(counting *c, const hr_expr *expr) {
@@ -74,11 +94,7 @@ static int64_t value_of(counting *c, const hr_expr *expr) {
     case HR_OP_MAX:
         a = value_of(c, expr->args[0]);
         b = value_of(c, expr->args[1]);
-        return expr->op == HR_OP_ADD   ? a + b
-               : expr->op == HR_OP_SUB ? a - b
-               : expr->op == HR_OP_MUL ? a * b
-               : expr->op == HR_OP_MIN ? (a < b ? a : b)
-                                       : (a > b ? a : b);
+        return of_two(c, expr->op, a, b);
     default:
         c->known = false;
         return 0;

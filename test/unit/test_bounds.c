@@ -177,11 +177,32 @@ static void test_floor(void **state) {
     hr_kernel_destroy(kernel);
 }
 
+/* A bound as large as its type has numbers is the axis's end, not its beginning. */
+static void test_floor_of_large_bounds(void **state) {
+    (void)state;
+    static const char rows[] = "kernel rows(x: f32[B, N], end: i64[B]) -> (t: f32[B])\n{\n"
+                               "    t[b] = sum[n from 0 to end[b]](x[b, n])\n}\n";
+    enum { ROWS = 3, ALL = 1000 };
+    hr_kernel *kernel;
+    hr_floor floor;
+    good(hr_kernel_load(device, "floor.hr", rows, strlen(rows), NULL, &kernel));
+    good(hr_kernel_bind_extent(kernel, "B", ROWS));
+    good(hr_kernel_bind_extent(kernel, "N", ALL));
+    good(hr_kernel_fill(kernel, 3));
+    int64_t *end = array_of(kernel, "end");
+    end[0] = INT64_MAX, end[1] = INT64_MIN, end[2] = 10;
+    good(hr_kernel_prepare(kernel, NULL));
+    good(hr_kernel_floor(kernel, &floor));
+    assert_true(floor.bytes == 4 * (ALL + 10) + ROWS * (8 + 4));
+    hr_kernel_destroy(kernel);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranges),
         cmocka_unit_test(test_beyond),
         cmocka_unit_test(test_floor),
+        cmocka_unit_test(test_floor_of_large_bounds),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
