@@ -52,8 +52,9 @@ static inline int hr_packed_line(const hr_packed *packed) {
 bool hr_packed_find(const hr_function *function, const int64_t *extents, const hr_contract *contract,
                     const hr_expr *value, hr_dtype dtype, hr_packed *out);
 
-/* A product of a packed matrix and vectors: few, or any number where its numbers have less than 16 bits. */
-enum { HR_PACKED_VECTORS_FEW = 16, HR_PACKED_ROWS_LEAST = 64 };
+/* A product of a packed matrix and vectors: few, or any number where its numbers have less than 16 bits. From
+ * 9 vectors on tiles were faster for numbers of 16 bits (docs/facts.md). */
+enum { HR_PACKED_VECTORS_FEW = 8, HR_PACKED_ROWS_LEAST = 64 };
 
 typedef struct hr_packed_product {
     bool is_left;   /* the matrix is the left operand */

@@ -321,7 +321,7 @@ static const char *const thin[] = {
     "        (where(i % 2 == 0, q[n, g, i // 2] & 15, q[n, g, i // 2] >> 4) - 8))) }",
 };
 
-static const struct compile_case thin_cases[] = {{{4096, 64, 16}, 90, false},
+static const struct compile_case thin_cases[] = {{{4096, 64, 8}, 90, false},
                                                  {{14336, 64, 1}, 90, false},
                                                  {{1000, 60, 5}, 80, false},
                                                  {{14336, 64, 500}, 90, true}};

@@ -155,10 +155,11 @@ static void test_choices(void **state) {
     static const struct choice {
         int text;
         int64_t m, n, k, g;
-        int rows, splits;
+        int rows, splits; /* 0 = tiles by wgmma */
     } choices[] = {
-        {3, 1, 4096, 0, 128, 32, 1},     {3, 16, 4096, 0, 128, 32, 1},    {3, 1, 14336, 0, 128, 128, 1},
-        {0, 16, 14336, 4096, 0, 128, 1}, {0, 16, 4096, 14336, 0, 128, 4}, {3, 1, 1024, 0, 128, 32, 1},
+        {3, 1, 4096, 0, 128, 32, 1},    {3, 16, 4096, 0, 128, 32, 1},   {3, 1, 14336, 0, 128, 128, 1},
+        {0, 8, 14336, 4096, 0, 128, 1}, {0, 8, 4096, 14336, 0, 128, 4}, {3, 1, 1024, 0, 128, 32, 1},
+        {0, 9, 14336, 4096, 0, 0, 0},   {0, 16, 4096, 4096, 0, 0, 0},
     };
     const hr_device_limits limits = cuda_case_limits(90, 132);
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {
@@ -173,7 +174,9 @@ static void test_choices(void **state) {
         assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
         extents_set(function, &of, extents);
         choose(function, extents, &limits, &gemm);
-        if (gemm.mainloop != HR_GEMM_THIN || gemm.tile.m != c->rows || gemm.tile.splits != c->splits)
+        const bool thin = gemm.mainloop == HR_GEMM_THIN, right = thin == (c->rows > 0);
+        if (!right || (thin && (gemm.tile.m != c->rows || gemm.tile.splits != c->splits)) ||
+            (!thin && gemm.mainloop != HR_GEMM_HOPPER))
             fail_msg("%zu: %s", i, gemm.why);
         hr_program_destroy(program);
     }
