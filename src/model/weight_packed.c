@@ -104,6 +104,12 @@ static hr_status pack(struct hr_model *model, const hr_weight *weight, hr_kernel
     return HR_OK;
 }
 
+static void packed_release(struct hr_model *model, hr_packed_weight *packed) {
+    if (packed->data) hr_device_release(model->device, packed->data, packed->bytes);
+    *packed = (hr_packed_weight){0};
+}
+
+/* A matrix of which packing failed is packed anew by the next step. */
 hr_status hr_model_weight_pack(struct hr_model *model, const hr_weight *weight,
                                const hr_packed_weight **out) {
     const hr_model_kernel *of;
@@ -115,14 +121,16 @@ hr_status hr_model_weight_pack(struct hr_model *model, const hr_weight *weight,
         model->packed = hr_memory_zeros((size_t)model->file->weight_count + 1, sizeof *model->packed);
     if (!model->packed) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a model");
     hr_packed_weight *packed = &model->packed[weight - model->file->weights];
-    if (!packed->data) HR_TRY(pack(model, weight, of->kernel, packed));
-    *out = packed;
-    return HR_OK;
+    const hr_status status = packed->count ? HR_OK : pack(model, weight, of->kernel, packed);
+    if (status == HR_OK)
+        *out = packed;
+    else
+        packed_release(model, packed);
+    return status;
 }
 
 void hr_model_packed_release(struct hr_model *model) {
     for (int64_t i = 0; model->packed && i < model->file->weight_count; i++)
-        if (model->packed[i].data)
-            hr_device_release(model->device, model->packed[i].data, model->packed[i].bytes);
+        packed_release(model, &model->packed[i]);
     free(model->packed);
 }

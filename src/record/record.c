@@ -22,6 +22,7 @@
 
 #define LIBRARY_NAME "libheadroom_record.so"
 #define FILE_MOST    4096
+#define VARIABLES    7 /* of the environment that tell the recorder what to do */
 
 /* Where the output is to stand: "/home/me/headroom.hrt" without its suffix, in two parts. */
 typedef struct output_place {
@@ -36,7 +37,8 @@ struct hr_recording {
     hr_recorded_file *files;
     char output[PATH_MAX]; /* as the user gave it */
     output_place place;
-    void (*end)(void); /* the recorder's, while it records this process; else NULL */
+    void (*end)(void);       /* the recorder's, while it records this process; else NULL */
+    char *before[VARIABLES]; /* what the environment had then */
 };
 
 /* ---- before ---- */
@@ -364,13 +366,25 @@ hr_status hr_program_record(const hr_record_options *options, const char *const 
 
 /* ---- this process ---- */
 
-/* As set_environment() found it: what starts from now on is not recorded. */
-static void clear_environment(void) {
-    static const char *const names[] = {"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH",
-                                        "HEADROOM_RECORD_FILE",  "HEADROOM_RECORD_FOR",
-                                        "HEADROOM_RECORD_STEPS", "HEADROOM_RECORD_FROM"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        unsetenv(names[i]);
+/* What set_environment() sets in this process, and what stood there before. */
+static const char *const variables[VARIABLES] = {
+    "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "HEADROOM_RECORD_FILE",    "HEADROOM_RECORD_FOR",
+    "HEADROOM_RECORD_STEPS", "HEADROOM_RECORD_FROM",  "HEADROOM_RECORD_COUNTERS"};
+
+static void keep_environment(hr_recording *recording) {
+    for (int i = 0; i < VARIABLES; i++) {
+        const char *value = getenv(variables[i]);
+        recording->before[i] = value ? strdup(value) : NULL;
+    }
+}
+
+/* What starts from now on is not recorded. */
+static void restore_environment(hr_recording *recording) {
+    for (int i = 0; i < VARIABLES; i++) {
+        set_word(variables[i], recording->before[i]);
+        free(recording->before[i]);
+        recording->before[i] = NULL;
+    }
 }
 
 static hr_status begin(const hr_record_options *asked, const char *library, hr_recording *recording) {
@@ -379,16 +393,21 @@ static hr_status begin(const hr_record_options *asked, const char *library, hr_r
     bool (*start)(void) = NULL;
     if (recorder) *(void **)&start = dlsym(recorder, "headroom_record_begin");
     if (recorder) *(void **)&recording->end = dlsym(recorder, "headroom_record_end");
-    if (!start || !recording->end)
-        return hr_fail(HR_NOT_AVAILABLE, "the recorder %s cannot be loaded: %s", library, dlerror());
+    if (!start || !recording->end) {
+        const char *why = dlerror();
+        recording->end = NULL;
+        return hr_fail(HR_NOT_AVAILABLE, "the recorder %s cannot be loaded: %s", library,
+                       why ? why : "it is of another version");
+    }
     if (getenv("HEADROOM_RECORD_FILE")) {
         recording->end = NULL;
         return hr_fail(HR_BAD_INPUT, "this process is being recorded already");
     }
+    keep_environment(recording);
     set_environment(asked, library, &recording->place);
     if (start()) return HR_OK;
     recording->end = NULL;
-    clear_environment();
+    restore_environment(recording);
     return hr_fail(HR_IO, "%s cannot be written", recording->place.prefix);
 }
 
@@ -416,7 +435,7 @@ hr_status hr_recording_end(hr_recording *recording) {
     if (!recording->end) return HR_OK;
     recording->end();
     recording->end = NULL;
-    clear_environment();
+    restore_environment(recording);
     return collect(recording);
 }
 

@@ -80,7 +80,7 @@ static void test_one_at_a_time(void **unused) {
     assert_non_null(strstr(hr_last_error(), "being recorded already"));
     hr_recording_destroy(recording);
     assert_null(getenv("HEADROOM_RECORD_FILE"));
-    assert_null(getenv("CUDA_INJECTION64_PATH"));
+    assert_string_equal(getenv("CUDA_INJECTION64_PATH"), "of the user"); /* as it was */
 }
 
 static void test_refused(void **unused) {
@@ -101,6 +101,7 @@ int main(void) {
     snprintf(path, sizeof path, "%s/run.hrt", folder);
     setenv("HEADROOM_CUPTI", HR_FAKE_CUPTI, 1);
     setenv("HEADROOM_RECORD_LIBRARY", HR_RECORDER, 1);
+    setenv("CUDA_INJECTION64_PATH", "of the user", 1);
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_only_what_is_inside),
                                        cmocka_unit_test(test_second_is_whole),
                                        cmocka_unit_test(test_one_at_a_time), cmocka_unit_test(test_refused)};
