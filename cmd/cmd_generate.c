@@ -328,7 +328,7 @@ static const flag flags[] = {
     {0, "seed", "N", "the same text for the same number; 0 by default"},
     {0, "draft", "N",
      "guess N tokens at a time from what followed the same words before, and check them together; the text "
-     "stays the same"},
+     "stays the same but where two tokens are as likely within rounding"},
     {0, "context", "N", "tokens that there is room for; as many as the model was taught with by default"},
     {0, "device", "NAME", "cpu"},
     {0, "threads", "N", "all by default"},
