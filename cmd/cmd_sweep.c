@@ -87,9 +87,10 @@ static bool read_span(const char *text, range *out) {
     return range_fill(out, values[0], values[1], step);
 }
 
+/* Of an extent, whose name begins with a capital; x=../x.npy is a file. */
 static bool is_range(const char *word) {
     const char *equals = strchr(word, '=');
-    return equals && equals[1] >= '0' && equals[1] <= '9' && (strstr(equals, "..") || strchr(equals, ','));
+    return equals && word[0] >= 'A' && word[0] <= 'Z' && (strstr(equals, "..") || strchr(equals, ','));
 }
 
 static int range_read(const arguments *arguments, range *out) {

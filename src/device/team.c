@@ -21,7 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SPIN_SECONDS  50e-6
+#define SPIN_SECONDS  5e-6
 #define AWAKE_SECONDS 5e-3
 #define SPIN_ROUND    32 /* looks between two looks at the clock */
 #define PARTS_MOST    1024

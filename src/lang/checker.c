@@ -381,7 +381,7 @@ static void no_call(hr_checker *checker, const hr_statement_syntax *syntax) {
                                      : "; those of another file come with use \"FILE.hr\" at the top");
     else
         hr_messages_add(checker->messages, syntax->left->place,
-                        "several names stand before the = of a call of a kernel only");
+                        "several names stand before the = of the call of a kernel, or of topk alone, only");
     hr_check_fail_results(checker, syntax);
 }
 
