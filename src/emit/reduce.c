@@ -62,3 +62,15 @@ void hr_emit_clear_element(hr_printer *p, int tensor, const char *flat) {
     }
     hr_print(p, "%s[place] = 0;", name);
 }
+
+bool hr_scan_is_sum(const hr_expr *scan) {
+    return scan->args[0]->op == HR_OP_NUMBER && (scan->args[0]->number == 1 || scan->args[0]->whole == 1);
+}
+
+void hr_emit_scan_place(hr_printer *p, const hr_expr *scan, int along, const char *at) {
+    if (scan->op == HR_OP_SCAN_BACK)
+        hr_print(p, "const int64_t %s = %s - 1 - (%s);", hr_emit_index(p, along),
+                 hr_emit_index_size(p, along), at);
+    else
+        hr_print(p, "const int64_t %s = %s;", hr_emit_index(p, along), at);
+}

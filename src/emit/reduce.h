@@ -17,6 +17,13 @@ const char *hr_reduce_combine(hr_printer *printer, hr_op op, hr_dtype type, cons
 const char *hr_reduce_combine_lanes(hr_printer *printer, hr_op op, hr_dtype type, const char *a,
                                     const char *b);
 
+/* ---- scans ---- */
+
+/* The recurrence's factor is 1. */
+bool hr_scan_is_sum(const hr_expr *scan);
+/* Declares the index `along` as element `at` of the row; a scan from the end counts back. */
+void hr_emit_scan_place(hr_printer *printer, const hr_expr *scan, int along, const char *at);
+
 /* ---- zeros before a result that is added into ---- */
 
 /* How many elements it has. */

@@ -113,6 +113,23 @@ static inline bool hr_op_leaves_free(hr_op op) {
 static inline bool hr_op_is_comparison(hr_op op) {
     return op >= HR_OP_LT && op <= HR_OP_NE;
 }
+/* Whether a comparison holds where of its operands this is so; none of the three where one is NaN. */
+static inline bool hr_op_holds(hr_op op, bool less, bool equal, bool greater) {
+    switch (op) {
+    case HR_OP_LT:
+        return less;
+    case HR_OP_LE:
+        return less || equal;
+    case HR_OP_GT:
+        return greater;
+    case HR_OP_GE:
+        return greater || equal;
+    case HR_OP_EQ:
+        return equal;
+    default: /* NE */
+        return !equal;
+    }
+}
 /* and, or, not: of conditions. */
 static inline bool hr_op_is_logical(hr_op op) {
     return op >= HR_OP_AND && op <= HR_OP_NOT;

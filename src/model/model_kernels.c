@@ -51,7 +51,10 @@ hr_status hr_model_kernel_find(struct hr_model *model, const char *name, const h
     while (i < model->kernel_count && strcmp(model->kernels[i].name, name) != 0)
         i++;
     if (i == model->kernel_count) {
-        if (i == HR_MODEL_KERNELS_MOST || strlen(name) >= sizeof model->kernels[0].name)
+        if (strlen(name) >= sizeof model->kernels[0].name)
+            return hr_fail(HR_BAD_INPUT, "%s: the name of kernel %.40s... is too long", model->text.path,
+                           name);
+        if (i == HR_MODEL_KERNELS_MOST)
             return hr_fail(HR_BAD_INPUT, "%s: calls more kernels than a model has", model->text.path);
         hr_model_kernel added = {.kernel = NULL};
         strcpy(added.name, name);

@@ -53,25 +53,6 @@ static double of_bits(reader *r, hr_op op, double x, double y) {
     }
 }
 
-static double compared(reader *r, hr_op op, double a, double b) {
-    switch (op) {
-    case HR_OP_LT:
-        return a < b;
-    case HR_OP_LE:
-        return a <= b;
-    case HR_OP_GT:
-        return a > b;
-    case HR_OP_GE:
-        return a >= b;
-    case HR_OP_EQ:
-        return a == b;
-    case HR_OP_NE:
-        return a != b;
-    default:
-        return unknown(r);
-    }
-}
-
 static double of_two(reader *r, const hr_expr *e, int depth) {
     const double a = value_of(r, e->args[0], depth), b = value_of(r, e->args[1], depth);
     switch (e->op) {
@@ -86,7 +67,8 @@ static double of_two(reader *r, const hr_expr *e, int depth) {
     case HR_OP_MOD:
         return b != 0 ? a - b * floor(a / b) : unknown(r);
     default:
-        return hr_op_is_bitwise(e->op) ? of_bits(r, e->op, a, b) : compared(r, e->op, a, b);
+        if (hr_op_is_comparison(e->op)) return hr_op_holds(e->op, a<b, a == b, a> b);
+        return hr_op_is_bitwise(e->op) ? of_bits(r, e->op, a, b) : unknown(r);
     }
 }
 

@@ -287,30 +287,13 @@ void hr_lanes_float(hr_op op, hr_dtype type, int n, hr_lanes *out, const hr_lane
 
 /* ---- comparisons ---- */
 
-static bool holds(hr_op op, double a, double b) {
-    switch (op) {
-    case HR_OP_LT:
-        return a < b;
-    case HR_OP_LE:
-        return a <= b;
-    case HR_OP_GT:
-        return a > b;
-    case HR_OP_GE:
-        return a >= b;
-    case HR_OP_EQ:
-        return a == b;
-    default:
-        return a != b;
-    }
-}
-
 bool hr_lanes_compare(hr_op op, int n, hr_lanes *out, const hr_lanes *a, const hr_lanes *b) {
     bool any = false;
     for (int i = 0; i < n; ++i) {
         const number x = number_at(a, i), y = number_at(b, i);
         const double error = x.bound + y.bound;
         const bool doubt = error > 0 && !(fabs(x.value - y.value) > error);
-        out->whole[i] = holds(op, x.value, y.value);
+        out->whole[i] = hr_op_holds(op, x.value<y.value, x.value == y.value, x.value> y.value);
         out->bound[i] = doubt;
         any |= doubt;
     }

@@ -100,33 +100,20 @@ static int64_t bits_of(hr_op op, int64_t a, int64_t b) {
     }
 }
 
-static bool holds(hr_op op, int64_t a, int64_t b) {
-    switch (op) {
-    case HR_OP_LT:
-        return a < b;
-    case HR_OP_LE:
-        return a <= b;
-    case HR_OP_GT:
-        return a > b;
-    case HR_OP_GE:
-        return a >= b;
-    case HR_OP_EQ:
-        return a == b;
-    case HR_OP_NE:
-        return a != b;
-    case HR_OP_AND:
-        return a && b;
-    case HR_OP_OR:
-        return a || b;
-    default: /* NOT */
-        return !a;
-    }
+/* Of and, or, not. */
+static bool joined(hr_op op, int64_t a, int64_t b) {
+    return op == HR_OP_AND ? a && b : op == HR_OP_OR ? a || b : !a;
 }
 
 void hr_lanes_whole(hr_op op, int n, int64_t *out, const int64_t *a, const int64_t *b, const int64_t *c) {
-    if (hr_op_is_comparison(op) || hr_op_is_logical(op)) {
+    if (hr_op_is_comparison(op)) {
         for (int i = 0; i < n; ++i)
-            out[i] = holds(op, a[i], b ? b[i] : 0);
+            out[i] = hr_op_holds(op, a[i]<b[i], a[i] == b[i], a[i]> b[i]);
+        return;
+    }
+    if (hr_op_is_logical(op)) {
+        for (int i = 0; i < n; ++i)
+            out[i] = joined(op, a[i], b ? b[i] : 0);
         return;
     }
     if (hr_op_is_bitwise(op)) {

@@ -178,6 +178,7 @@ static void leave_out(const counting *c, const hr_stage *stage, double share, hr
 
 hr_status hr_bounded_work(const hr_kernel *kernel, const hr_prepared *state, hr_work *out) {
     counting c = {.kernel = kernel, .plan = state->plan, .extents = state->extents};
+    hr_status status = HR_OK;
     HR_TRY(hr_plan_work(state->plan, state->extents, out));
     for (int k = 0; k < state->plan->stage_count; k++) {
         const hr_stage *stage = &state->plan->stages[k];
@@ -186,10 +187,13 @@ hr_status hr_bounded_work(const hr_kernel *kernel, const hr_prepared *state, hr_
         if (!c.mirrors) HR_TRY(hr_mirrors_create(kernel, &c.mirrors));
         if (!c.value)
             c.value = hr_memory_zeros((size_t)state->plan->normal->index_count + 1, sizeof *c.value);
-        if (!c.value) break;
+        if (!c.value) {
+            status = hr_fail(HR_OUT_OF_MEMORY, "no memory for what bounds from data leave");
+            break;
+        }
         leave_out(&c, stage, share_of(&c, stage, &bounds), out);
     }
     if (c.mirrors) hr_mirrors_destroy(kernel, c.mirrors);
     free(c.value);
-    return HR_OK;
+    return status;
 }

@@ -23,10 +23,6 @@ static const hr_expr *value_of(const hr_stage_printer *s) {
     return hr_stage_statement(s, step_of(s->stage))->value;
 }
 
-static bool is_sum(const hr_expr *scan) {
-    return scan->args[0]->op == HR_OP_NUMBER && (scan->args[0]->number == 1 || scan->args[0]->whole == 1);
-}
-
 /* The last index of what is written, where it is not the one that the scan goes along; -1 = it is. */
 static int column_of(const hr_function *function, const hr_stage *stage) {
     const hr_statement *statement = &function->statements[step_of(stage)->statement];
@@ -60,11 +56,7 @@ static void shut(hr_printer *p) {
 static void print_place(hr_stage_printer *s, const char *at) {
     hr_printer *p = s->p;
     const int along = s->stage->row[0];
-    if (value_of(s)->op == HR_OP_SCAN_BACK)
-        hr_print(p, "const int64_t %s = %s - 1 - (%s);", hr_emit_index(p, along),
-                 hr_emit_index_size(p, along), at);
-    else
-        hr_print(p, "const int64_t %s = %s;", hr_emit_index(p, along), at);
+    hr_emit_scan_place(p, value_of(s), along, at);
     hr_print(p, "(void)%s;", hr_emit_index(p, along));
 }
 
@@ -84,12 +76,13 @@ static void print_elements(hr_stage_printer *s) {
     hr_printer *p = s->p;
     const hr_expr *scan = value_of(s);
     const char *type = hr_c_compute(scan->type);
-    hr_print(p, "%s rest[%d]%s;", type, BLOCK, is_sum(scan) ? "" : hr_format(p, ", factor[%d]", BLOCK));
+    hr_print(p, "%s rest[%d]%s;", type, BLOCK,
+             hr_scan_is_sum(scan) ? "" : hr_format(p, ", factor[%d]", BLOCK));
     open(p, "for (int64_t k = 0; k < count; k++)");
     print_place(s, "block + k");
     const char *rest = hr_expr_text(p, scan->args[1]);
     hr_print(p, "rest[k] = %s;", rest);
-    if (!is_sum(scan)) hr_print(p, "factor[k] = %s;", hr_expr_text(p, scan->args[0]));
+    if (!hr_scan_is_sum(scan)) hr_print(p, "factor[k] = %s;", hr_expr_text(p, scan->args[0]));
     shut(p);
 }
 
@@ -98,12 +91,12 @@ static void print_join(hr_stage_printer *s) {
     hr_printer *p = s->p;
     const hr_expr *scan = value_of(s);
     if (scan->type == HR_F32) {
-        hr_print(p, is_sum(scan) ? "carry = scan_sums_f32(rest, count, carry);"
-                                 : "carry = scan_affine_f32(factor, rest, count, carry);");
+        hr_print(p, hr_scan_is_sum(scan) ? "carry = scan_sums_f32(rest, count, carry);"
+                                         : "carry = scan_affine_f32(factor, rest, count, carry);");
         return;
     }
     hr_print(p, "for (int64_t k = 0; k < count; k++)");
-    hr_print(p, "    rest[k] = carry = %scarry + rest[k];", is_sum(scan) ? "" : "factor[k] * ");
+    hr_print(p, "    rest[k] = carry = %scarry + rest[k];", hr_scan_is_sum(scan) ? "" : "factor[k] * ");
 }
 
 static void open_blocks(hr_stage_printer *s, const char *first, const char *last) {
@@ -154,8 +147,8 @@ static void print_parts_of_row(hr_stage_printer *s) {
     open_blocks(s, "first", "last");
     print_elements(s);
     hr_print(p, "for (int64_t k = 0; k < count; k++)");
-    hr_print(p, "    carry = %scarry + rest[k]%s;", is_sum(scan) ? "" : "factor[k] * ",
-             is_sum(scan) ? "" : ", product *= factor[k]");
+    hr_print(p, "    carry = %scarry + rest[k]%s;", hr_scan_is_sum(scan) ? "" : "factor[k] * ",
+             hr_scan_is_sum(scan) ? "" : ", product *= factor[k]");
     shut(p);
     hr_print(p, "parts[2 * (task * threads + thread)] = product;");
     hr_print(p, "parts[2 * (task * threads + thread) + 1] = carry;");
@@ -239,7 +232,7 @@ static void print_columns(hr_stage_printer *s, int column) {
     open(p, "for (int64_t k = 0; k < width; k++)");
     hr_print(p, "const int64_t %s = from + k;", hr_emit_index(p, column));
     const char *rest = hr_expr_text(p, scan->args[1]);
-    const char *factor = is_sum(scan) ? "" : hr_format(p, "%s * ", hr_expr_text(p, scan->args[0]));
+    const char *factor = hr_scan_is_sum(scan) ? "" : hr_format(p, "%s * ", hr_expr_text(p, scan->args[0]));
     hr_print(p, "state[k] = %sstate[k] + %s;", factor, rest);
     print_store(s, hr_format(p, "(%s)state[k]", hr_c_compute(scan->type)), scan->type);
     shut(p);

@@ -81,6 +81,15 @@ static void print_kernel(hr_cuda_stage *s, const char *signature, void (*print)(
     hr_emit_kernel(p, signature, &body);
 }
 
+void hr_cuda_print_stage(hr_cuda_stage *s, const char *suffix, int threads, void (*print)(hr_cuda_stage *)) {
+    hr_printer_forget(s->p, HR_AT_TASK);
+    print_kernel(s,
+                 hr_format(s->p,
+                           "%s void __launch_bounds__(%d) stage_%d%s(const __grid_constant__ arguments a)",
+                           s->p->kernel, threads, s->number, suffix),
+                 print);
+}
+
 /* ---- rows ---- */
 
 void hr_cuda_print_digits(hr_printer *p, const int *indices, int count, const char *flat) {
@@ -562,16 +571,14 @@ hr_status hr_emit_stage_cuda(hr_printer *p, int number, const int64_t *extents,
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s */", stage->why);
     begin_stage(&s);
-    const char *head = "%s void __launch_bounds__(%d) stage_%d_%s(const __grid_constant__ arguments a)";
     if (kernels.begin)
-        print_kernel(&s, hr_format(p, head, p->kernel, HR_CUDA_CLEAR_THREADS, number, "begin"),
-                     choice->rows == HR_CUDA_ROWS_RING ? hr_cuda_print_ring_begin : print_clear);
+        hr_cuda_print_stage(&s, "_begin", HR_CUDA_CLEAR_THREADS,
+                            choice->rows == HR_CUDA_ROWS_RING ? hr_cuda_print_ring_begin : print_clear);
     print_main(&s);
     hr_printer_stage(p, stage);
     p->vector = p->fast = false;
     p->lane = -1; /* the end names every index */
     p->outer_count = 0;
-    if (kernels.end)
-        print_kernel(&s, hr_format(p, head, p->kernel, HR_CUDA_END_THREADS, number, "end"), print_end);
+    if (kernels.end) hr_cuda_print_stage(&s, "_end", HR_CUDA_END_THREADS, print_end);
     return hr_text_status(p->out);
 }

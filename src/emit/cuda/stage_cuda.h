@@ -85,6 +85,10 @@ typedef struct hr_cuda_stage {
     const hr_expr *exit[HR_CUDA_STEPS_MAX]; /* by step: the element in whose place its result leaves a ring */
 } hr_cuda_stage;
 
+/* Kernel stage_N with a suffix, of so many threads a block; `print` prints its body. */
+void hr_cuda_print_stage(hr_cuda_stage *stage, const char *suffix, int threads,
+                         void (*print)(hr_cuda_stage *));
+
 /* A thread may have no row where others of its warp have one. */
 static inline bool hr_cuda_asks_live(const hr_cuda_choice *c) {
     return c->block_rows > 1 && c->row_threads != 32;

@@ -130,19 +130,6 @@ static void print_work(hr_cuda_stage *s) {
         print_map(s, &indices);
 }
 
-static void print_kernel(hr_cuda_stage *s, const char *suffix, void (*print)(hr_cuda_stage *)) {
-    hr_printer *p = s->p;
-    hr_printer_forget(p, HR_AT_TASK);
-    hr_text body, *out = hr_print_aside(p, &body);
-    print(s);
-    hr_print_back(p, out);
-    hr_emit_kernel(p,
-                   hr_format(p,
-                             "%s void __launch_bounds__(%d) stage_%d%s(const __grid_constant__ arguments a)",
-                             p->kernel, HR_CUDA_GENERAL_THREADS, s->number, suffix),
-                   &body);
-}
-
 hr_status hr_emit_general_cuda(hr_printer *p, int number) {
     const hr_stage *stage = &p->plan->stages[number];
     const hr_cuda_choice choice = {.rows = HR_CUDA_ROWS_AGAIN,
@@ -158,7 +145,8 @@ hr_status hr_emit_general_cuda(hr_printer *p, int number) {
     p->outer_count = 0;
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s */", stage->why);
-    if (hr_cuda_general_begins(p->plan, stage)) print_kernel(&s, "_begin", print_clear);
-    print_kernel(&s, "", print_work);
+    if (hr_cuda_general_begins(p->plan, stage))
+        hr_cuda_print_stage(&s, "_begin", HR_CUDA_GENERAL_THREADS, print_clear);
+    hr_cuda_print_stage(&s, "", HR_CUDA_GENERAL_THREADS, print_work);
     return hr_text_status(p->out);
 }

@@ -5,6 +5,7 @@
  * thread a column, which goes along it. topk: a block a row.
  */
 #include "emit/cuda/stage_cuda_order.h"
+#include "emit/reduce.h"
 
 #include "emit/cuda/stage_cuda.h"
 #include "ir/types.h"
@@ -18,10 +19,6 @@ static const hr_statement *statement_of(const hr_function *function, const hr_st
 
 static const hr_expr *value_of(const hr_cuda_stage *s) {
     return statement_of(s->function, s->stage)->value;
-}
-
-static bool is_sum(const hr_expr *scan) {
-    return scan->args[0]->op == HR_OP_NUMBER && (scan->args[0]->number == 1 || scan->args[0]->whole == 1);
 }
 
 /* The scan goes along the last index of what is written. */
@@ -80,11 +77,7 @@ static void shut(hr_printer *p, const char *end) {
 static void print_place(hr_cuda_stage *s, const char *at) {
     hr_printer *p = s->p;
     const int along = s->stage->row[0];
-    if (value_of(s)->op == HR_OP_SCAN_BACK)
-        hr_print(p, "const int64_t %s = %s - 1 - (%s);", hr_emit_index(p, along),
-                 hr_emit_index_size(p, along), at);
-    else
-        hr_print(p, "const int64_t %s = %s;", hr_emit_index(p, along), at);
+    hr_emit_scan_place(p, value_of(s), along, at);
 }
 
 static void print_store(hr_cuda_stage *s, const char *text, hr_dtype type) {
@@ -121,7 +114,7 @@ static void print_elements(hr_cuda_stage *s, int items, const char *at) {
     hr_print(p, "if (%s >= %s) continue;", at, size);
     print_place(s, at);
     hr_print(p, "rest[item] = %s;", hr_expr_text(p, scan->args[1]));
-    if (!is_sum(scan)) hr_print(p, "factor[item] = %s;", hr_expr_text(p, scan->args[0]));
+    if (!hr_scan_is_sum(scan)) hr_print(p, "factor[item] = %s;", hr_expr_text(p, scan->args[0]));
     shut(p, "");
 }
 
@@ -181,7 +174,7 @@ static void print_parts(hr_cuda_stage *s) {
     hr_print(p, "scan_slot<%s> sum = {1, 0};", state_type(scan));
     open_tiles(s, parts);
     print_elements(s, HR_CUDA_SCAN_ITEMS, tile_place(p));
-    hr_print(p, "scan_part<%s, %d>(factor, rest, sum, slots[turn]);", is_sum(scan) ? "true" : "false",
+    hr_print(p, "scan_part<%s, %d>(factor, rest, sum, slots[turn]);", hr_scan_is_sum(scan) ? "true" : "false",
              threads_of(s));
     shut(p, "");
     hr_print(p, "if (threadIdx.x == 0) all[blockIdx.x] = sum;");
@@ -196,12 +189,12 @@ static void print_along(hr_cuda_stage *s) {
     print_carry(s, "carry");
     if (parts > 1) {
         hr_print(p, "for (int64_t k = (int64_t)blockIdx.x - blockIdx.x %% %d; k < blockIdx.x; k++)", parts);
-        hr_print(p, "    carry = %scarry + all[k].rest;", is_sum(scan) ? "" : "all[k].factor * ");
+        hr_print(p, "    carry = %scarry + all[k].rest;", hr_scan_is_sum(scan) ? "" : "all[k].factor * ");
     }
     open_tiles(s, parts);
     print_elements(s, HR_CUDA_SCAN_ITEMS, tile_place(p));
     hr_print(p, "carry = scan_tile<%s, %d>(factor, rest, carry, slots[turn]);",
-             is_sum(scan) ? "true" : "false", threads_of(s));
+             hr_scan_is_sum(scan) ? "true" : "false", threads_of(s));
     print_stores(s, HR_CUDA_SCAN_ITEMS, tile_place(p));
     shut(p, "");
     shut(p, "");
@@ -221,7 +214,7 @@ static void print_across(hr_cuda_stage *s) {
     print_elements(s, COLUMN_ITEMS, "begin + item");
     hr_print(p, "#pragma unroll");
     open(p, hr_format(p, "for (int item = 0; item < %d; item++)", COLUMN_ITEMS));
-    hr_print(p, "carry = %scarry + rest[item];", is_sum(scan) ? "" : "factor[item] * ");
+    hr_print(p, "carry = %scarry + rest[item];", hr_scan_is_sum(scan) ? "" : "factor[item] * ");
     hr_print(p, "rest[item] = (%s)carry;", hr_c_compute(scan->type));
     shut(p, "");
     print_stores(s, COLUMN_ITEMS, "begin + item");
@@ -284,19 +277,6 @@ static void print_work(hr_cuda_stage *s) {
         print_across(s);
 }
 
-static void print_kernel(hr_cuda_stage *s, const char *suffix, void (*print)(hr_cuda_stage *)) {
-    hr_printer *p = s->p;
-    hr_printer_forget(p, HR_AT_TASK);
-    hr_text body, *out = hr_print_aside(p, &body);
-    print(s);
-    hr_print_back(p, out);
-    hr_emit_kernel(p,
-                   hr_format(p,
-                             "%s void __launch_bounds__(%d) stage_%d%s(const __grid_constant__ arguments a)",
-                             p->kernel, threads_of(s), s->number, suffix),
-                   &body);
-}
-
 hr_status hr_emit_ordered_cuda(hr_printer *p, int number) {
     const hr_stage *stage = &p->plan->stages[number];
     const hr_cuda_choice choice = {.rows = HR_CUDA_ROWS_AGAIN,
@@ -309,7 +289,8 @@ hr_status hr_emit_ordered_cuda(hr_printer *p, int number) {
     p->outer_count = 0;
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s */", stage->why);
-    if (hr_cuda_ordered_parts(p->plan, stage) > 1) print_kernel(&s, "_begin", print_begin);
-    print_kernel(&s, "", print_work);
+    if (hr_cuda_ordered_parts(p->plan, stage) > 1)
+        hr_cuda_print_stage(&s, "_begin", threads_of(&s), print_begin);
+    hr_cuda_print_stage(&s, "", threads_of(&s), print_work);
     return hr_text_status(p->out);
 }
