@@ -16,10 +16,4 @@ hr_status hr_prelude_trim(const char *text, const char *body, hr_text *out);
 /* The same of the text for CUDA, the PTX wrappers that either uses in front. */
 hr_status hr_prelude_cuda_append(const char *body, hr_text *out);
 
-/* Appends the source of functions that hr_device_ops.measure_roof takes. */
-hr_status hr_prelude_rates_source(hr_text *out);
-/* The same for a CUDA device, and that of products. */
-hr_status hr_prelude_cuda_rates_source(hr_text *out);
-hr_status hr_prelude_cuda_products_source(hr_text *out);
-
 #endif

@@ -3,9 +3,10 @@
  * It stands here because the rates of exp, log and their kin must be those of the code that is emitted, and
  * this is where both the printer's texts and the device are known.
  */
+#include "run/roof_functions.h"
+
 #include "base/handle.h"
 #include "device/roof_store.h"
-#include "emit/prelude.h"
 
 #include <math.h>
 
@@ -13,8 +14,9 @@ static hr_status measure(hr_device *device, hr_progress_fn progress, void *conte
     hr_text functions = {0}, products = {0};
     hr_load_reading begun, ended;
     bool cuda = device->limits.compute != 0;
-    hr_status status = cuda ? hr_prelude_cuda_rates_source(&functions) : hr_prelude_rates_source(&functions);
-    if (status == HR_OK && cuda) status = hr_prelude_cuda_products_source(&products);
+    hr_status status =
+        cuda ? hr_roof_functions_cuda_source(&functions) : hr_roof_functions_source(&functions);
+    if (status == HR_OK && cuda) status = hr_roof_products_cuda_source(&products);
     hr_roof_sources sources = {.functions = hr_text_data(&functions),
                                .products = cuda ? hr_text_data(&products) : NULL};
     hr_load_read(device, &begun);

@@ -7,7 +7,7 @@
 #define _GNU_SOURCE
 #include "run/kernel.h"
 
-#include "emit/prelude.h"
+#include "run/roof_functions.h"
 
 #define RUNS_MIN        5
 #define PAIRS_MIN       3
@@ -165,7 +165,7 @@ static hr_status baseline_begin(rounds *rounds) {
     if (!rounds->measuring->measured || !kernel->roof_known) return HR_OK;
     rounds->copies = ops->time_copy && rounds->measuring->copies;
     if (!ops->special_rate || rounds->measuring->special == HR_SPECIAL_NONE) return HR_OK;
-    return hr_prelude_rates_source(&rounds->functions);
+    return hr_roof_functions_source(&rounds->functions);
 }
 
 /* Medians, and what three of four passed; all stays as it is where there were too few rounds. */

@@ -12,7 +12,7 @@
 
 #include "device/compiler_cuda.h"
 #include "device/cuda_text.h"
-#include "emit/prelude.h"
+#include "run/roof_functions.h"
 
 static hr_cuda_compiler compiler;
 
@@ -66,7 +66,7 @@ static void test_rates(void **state) {
     void *cubin = NULL;
     size_t size = 0;
     hr_text source = {0}, log = {0};
-    assert_int_equal(hr_prelude_cuda_rates_source(&source), HR_OK);
+    assert_int_equal(hr_roof_functions_cuda_source(&source), HR_OK);
     if (hr_cuda_compiler_run(&compiler, "sm_90a", source.data, &cubin, &size, &log) != HR_OK)
         fail_msg("%s", hr_last_error());
     for (int special = HR_SPECIAL_NONE + 1; special < HR_SPECIAL_COUNT; special++) {
@@ -94,7 +94,7 @@ static void test_products(void **state) {
         void *cubin = NULL;
         size_t size = 0;
         hr_text source = {0}, log = {0};
-        assert_int_equal(hr_prelude_cuda_products_source(&source), HR_OK);
+        assert_int_equal(hr_roof_products_cuda_source(&source), HR_OK);
         if (hr_cuda_compiler_run(&compiler, archs[a].arch, source.data, &cubin, &size, &log) != HR_OK)
             fail_msg("%s", hr_last_error());
         for (size_t i = 0; i < sizeof names / sizeof *names; i++) {

@@ -1,5 +1,6 @@
 /* What of the prelude is appended to a body of C, and that it compiles. */
 #include "emit/prelude.h"
+#include "run/roof_functions.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -64,7 +65,7 @@ static void overloads_come_together(void **state) {
 static void it_compiles(void **state) {
     (void)state;
     hr_text out = {0};
-    assert_int_equal(hr_prelude_rates_source(&out), HR_OK);
+    assert_int_equal(hr_roof_functions_source(&out), HR_OK);
     const char *flags[] = {
         "",
 #if defined __x86_64__

@@ -1,7 +1,7 @@
 /* The roof: what holds of it on every machine, and its way into the cache folder and back. */
 #include "device/device_cpu.h"
 #include "device/roof_store.h"
-#include "emit/prelude.h"
+#include "run/roof_functions.h"
 
 #include <limits.h>
 #include <math.h>
@@ -193,7 +193,7 @@ static void test_special_rate(void **state) {
     hr_device *device = device_open();
     hr_text source = {0};
     double rate = 0;
-    assert_int_equal(hr_prelude_rates_source(&source), HR_OK);
+    assert_int_equal(hr_roof_functions_source(&source), HR_OK);
     for (int special = HR_SPECIAL_NONE + 1; special < HR_SPECIAL_COUNT; special++)
         for (int again = 0; again < 2; again++) {
             assert_int_equal(device->ops->special_rate(device, source.data, (hr_special)special, &rate),

@@ -5,6 +5,8 @@
  * way tuning[0] % 8, tuning[3] times over tuning[1] bytes of f32 on each thread. Arguments lie in [0.5, 4),
  * so that no way meets denormals; they are made here, since what the caller's memory holds is arbitrary.
  */
+#include "run/roof_functions.h"
+
 #include "emit/c/file_text.h"
 #include "emit/prelude.h"
 
@@ -99,7 +101,7 @@ static const struct {
     {HR_SPECIAL_RANDOM, 0, "random", NULL, NULL},
 };
 
-hr_status hr_prelude_rates_source(hr_text *out) {
+hr_status hr_roof_functions_source(hr_text *out) {
     hr_text body = {0};
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         if (ways[i].value)

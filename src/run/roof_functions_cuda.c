@@ -4,11 +4,14 @@
  * HR_CHAINS functions a round, which is what it counts. Arguments lie in [0.5, 4) and go up by
  * a unit in the last place each time, so that no value can be kept.
  */
+#include "run/roof_functions.h"
+
 #include "emit/cuda/launcher_text.h"
 #include "emit/cuda/rates_text.h"
 #include "emit/cuda/stage_cuda.h"
 #include "emit/cuda/tensor_core.h"
 #include "emit/prelude.h"
+
 #include <string.h>
 
 static const char words_text[] = "struct rate_words {\n"
@@ -72,7 +75,7 @@ static hr_status source_complete(const hr_text *body, const hr_text *functions, 
     return hr_text_status(out);
 }
 
-hr_status hr_prelude_cuda_rates_source(hr_text *out) {
+hr_status hr_roof_functions_cuda_source(hr_text *out) {
     hr_text body = {0};
     hr_text_append(&body, words_text, strlen(words_text));
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
@@ -142,7 +145,7 @@ static void products_print(const hr_tensor_core *list, hr_text *out) {
     hr_text_format(out, "#endif\n");
 }
 
-hr_status hr_prelude_cuda_products_source(hr_text *out) {
+hr_status hr_roof_products_cuda_source(hr_text *out) {
     hr_tensor_core list[2 * PRODUCTS];
     hr_text body = {0}, functions = {0};
     for (int i = 0; i < PRODUCTS; i++) {
