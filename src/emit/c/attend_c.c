@@ -11,7 +11,7 @@
 #include "emit/c/contract_operand.h"
 #include "emit/c/emit_c_contract.h"
 #include "emit/c/function_c.h"
-#include "emit/c/stage_area.h"
+#include "emit/c/scratch_c.h"
 #include "emit/c/stage_c.h"
 #include "ir/visit.h"
 #include "schedule/cpu/contract_choice.h"

@@ -10,7 +10,6 @@
 #include "emit/c/file_text.h"
 #include "emit/c/function_c.h"
 #include "emit/c/scratch_c.h"
-#include "emit/c/stage_area.h"
 #include "emit/c/stage_c.h"
 #include "emit/describe.h"
 #include "emit/emit.h"

@@ -7,9 +7,8 @@
 #include "emit/c/lane_segments.h"
 #include "emit/c/lane_step.h"
 #include "emit/c/lane_store.h"
-#include "emit/c/lane_stream.h"
 #include "emit/c/lane_sums.h"
-#include "emit/c/stage_area.h"
+#include "emit/c/scratch_c.h"
 
 #include <string.h>
 

@@ -16,7 +16,7 @@ typedef struct hr_lane_step {
     int tensor;    /* HR_LANE_STORE */
     hr_expr *const *subscripts;
     bool stream;    /* HR_LANE_STORE: past the caches */
-    bool late;      /* with `stream`: only at the end of a block, see lane_stream.h */
+    bool late;      /* with `stream`: only at the end of a block, see lane_store.h */
     bool collected; /* HR_LANE_STORE: into a collector, collected_ID, of row `r` */
     bool held;      /* HR_LANE_COLUMN: the sums are vectors of the caller, held_ID[way - from] */
     int id;         /* unique in the stage: names its variables */

@@ -4,7 +4,6 @@
 #include "base/dtype.h"
 #include "emit/c/lane_even_odd.h"
 #include "emit/c/lane_store.h"
-#include "emit/c/lane_stream.h"
 #include "emit/c/lane_sums.h"
 
 enum { LINE = 64 }; /* bytes of a cache line */

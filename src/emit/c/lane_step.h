@@ -16,7 +16,7 @@ void hr_lane_print_body(hr_printer *printer, const hr_lane_pass *pass, bool in_w
 void hr_lane_print_vector(hr_printer *printer, const hr_lane_pass *pass);
 /* A step of several vectors, or the part of one that `unit` is; moves `i`. */
 void hr_lane_print_step(hr_printer *printer, const hr_lane_pass *pass);
-/* Several steps, at whose end leaves what waited; see lane_stream.h. */
+/* Several steps, at whose end leaves what waited; see lane_store.h. */
 void hr_lane_print_block(hr_printer *printer, const hr_lane_pass *pass, const char *last);
 /* Prints `body` for the `vectors` vectors at `i`; where the lane's index is compared with one place, v ==
  * target[t], once for the vectors that hold the place and once, without the comparison, for all others. */

@@ -1,10 +1,10 @@
 /* One stage as static C functions. In: a stage. Out: text. See stage_c.h. */
 #include "emit/c/stage_c.h"
 
-#include "emit/c/column_loop.h"
 #include "emit/c/function_c.h"
 #include "emit/c/lane_loop.h"
-#include "emit/c/stage_area.h"
+#include "emit/c/lane_pass.h"
+#include "emit/c/scratch_c.h"
 #include "emit/c/stage_columns.h"
 #include "emit/c/stage_dots.h"
 #include "emit/c/stage_end.h"

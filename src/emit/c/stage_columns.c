@@ -2,14 +2,16 @@
 #include "emit/c/stage_columns.h"
 
 #include "base/dtype.h"
-#include "emit/c/column_loop.h"
 #include "emit/c/function_c.h"
 #include "emit/c/lane_loop.h"
-#include "emit/c/stage_area.h"
+#include "emit/c/lane_pass.h"
+#include "emit/c/lane_step.h"
+#include "emit/c/scratch_c.h"
 #include "emit/c/stage_prefetch.h"
 #include "emit/reduce.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 void hr_stage_column_start(hr_stage_printer *s, int step, const char *columns) {
     const char *identity =
@@ -58,6 +60,113 @@ void hr_stage_chains_end(hr_stage_printer *s) {
 
 /* ---- groups of tasks ---- */
 
+enum { COLUMN_WAYS = 4 };
+
+typedef struct column_tasks {
+    const char *first, *last; /* the tasks of the group, as C expressions; last NULL: it is a whole group */
+    void (*print_indices)(void *context);
+    void *context;
+} column_tasks;
+
+/* Where the sum of the lanes at i stands: the first is that of the pass's first lanes. */
+static const char *sum_place(const hr_lane_pass *pass) {
+    return strcmp(pass->first, "0") == 0 ? "i" : "i - first";
+}
+
+static void print_group_sums(hr_printer *p, const hr_lane_pass *pass, int ways, const char *count) {
+    for (int i = 0; i < pass->step_count; i++) {
+        int id = pass->steps[i].id;
+        const char *values = "";
+        for (int w = 0; w < ways; w++)
+            values = hr_format(p, "%s%svf_load_%sf32(column_%d + %s + %d * HR_LANES%s)", values,
+                               w ? ", " : "", *count ? "part_" : "", id, sum_place(pass), w, count);
+        hr_print(p, "vf s%d[%d] = {%s};", id, ways, values);
+    }
+}
+
+static void print_group_stores(hr_printer *p, const hr_lane_pass *pass, int ways, const char *count) {
+    for (int i = 0; i < pass->step_count; i++)
+        for (int w = 0; w < ways; w++)
+            hr_print(p, "vf_store_%sf32(column_%d + %s + %d * HR_LANES, s%d[%d]%s);", *count ? "part_" : "",
+                     pass->steps[i].id, sum_place(pass), w, pass->steps[i].id, w, count);
+}
+
+static void print_group_adds(hr_printer *p, const hr_lane_pass *pass) {
+    const char *values[64];
+    hr_printer_forget(p, HR_AT_LANE);
+    for (int i = 0; i < pass->step_count; i++)
+        hr_expr_count_uses(p, pass->steps[i].value);
+    for (int i = 0; i < pass->step_count; i++)
+        values[i] = hr_expr_lanes(p, pass->steps[i].value);
+    for (int i = 0; i < pass->step_count; i++) {
+        const char *sum = hr_format(p, "s%d[%s]", pass->steps[i].id, p->way);
+        hr_print(p, "%s = %s;", sum,
+                 hr_reduce_combine_lanes(p, pass->steps[i].reduce, HR_F32, sum, values[i]));
+    }
+}
+
+/* All tasks of the group on the lanes from i on. */
+static void print_group_tasks(hr_printer *p, const hr_lane_pass *pass, const column_tasks *tasks, int ways) {
+    if (tasks->last) {
+        hr_print(p, "for (int64_t task = %s; task < %s; task++) {", tasks->first, tasks->last);
+    } else {
+        hr_text_format(p->out, "#pragma GCC unroll %d\n", HR_COLUMN_GROUP);
+        hr_print(p, "for (int t = 0; t < %d; t++) {", HR_COLUMN_GROUP);
+        hr_print(p, "    const int64_t task = %s + t;", tasks->first);
+    }
+    p->indent++;
+    hr_printer_forget(p, HR_AT_TASK);
+    tasks->print_indices(tasks->context);
+    for (int i = 0; i < pass->step_count; i++)
+        hr_expr_prepare(p, pass->steps[i].value, HR_AT_TASK);
+    for (int i = 0; i < pass->step_count && p->outer_count; i++)
+        hr_expr_prepare(p, pass->steps[i].value, HR_AT_OUTER);
+    hr_lane_prefetches(p, pass, ways);
+    if (ways > 1) {
+        hr_print(p, "const int64_t lane = i;");
+        hr_text_format(p->out, "#pragma GCC unroll %d\n", ways);
+        hr_print(p, "for (int way = 0; way < %d; way++) {", ways);
+        hr_print(p, "    const int64_t i = lane + way * HR_LANES;");
+        p->indent++;
+        p->way = "way";
+    }
+    print_group_adds(p, pass);
+    if (ways > 1) {
+        p->way = "0";
+        p->indent--;
+        hr_print(p, "}");
+    }
+    p->indent--;
+    hr_print(p, "}");
+}
+
+/* Sums over a group of tasks, one for each lane: the loop over the lanes is outside, that over the tasks
+ * inside, so that the sums stay in registers for as many tasks as the group has. None of the steps needs a
+ * value that the tasks compute. */
+static void print_column_loop(hr_printer *p, const hr_lane_pass *pass, const column_tasks *tasks) {
+    hr_print(p, "int64_t i = %s;", pass->first);
+    hr_print(p, "for (; i + %d * HR_LANES <= %s; i += %d * HR_LANES) {", COLUMN_WAYS, pass->last,
+             COLUMN_WAYS);
+    p->indent++;
+    p->way = "0";
+    print_group_sums(p, pass, COLUMN_WAYS, "");
+    print_group_tasks(p, pass, tasks, COLUMN_WAYS);
+    print_group_stores(p, pass, COLUMN_WAYS, "");
+    p->indent--;
+    hr_print(p, "}");
+    hr_print(p, "for (; i < %s; i += HR_LANES) {", pass->last);
+    p->indent++;
+    hr_print(p, "const int lanes = %s - i < HR_LANES ? (int)(%s - i) : HR_LANES;", pass->last, pass->last);
+    p->part = true;
+    print_group_sums(p, pass, 1, ", lanes");
+    print_group_tasks(p, pass, tasks, 1);
+    print_group_stores(p, pass, 1, ", lanes");
+    p->part = false;
+    p->indent--;
+    hr_print(p, "}");
+    hr_printer_forget(p, HR_AT_TASK);
+}
+
 static void print_indices(void *context) {
     hr_stage_task_indices(context);
 }
@@ -75,9 +184,9 @@ void hr_stage_columns(hr_stage_printer *s, const char *last) {
             steps[lanes.step_count++] = (hr_lane_step){
                 .use = HR_LANE_COLUMN, .value = step->value, .reduce = step->reduce, .type = HR_F32, .id = i};
     }
-    hr_column_tasks tasks = {"group", last, print_indices, s};
+    column_tasks tasks = {"group", last, print_indices, s};
     hr_stage_prefetch(s, s->stage->pass_count, &lanes);
-    hr_column_loop(s->p, &lanes, &tasks);
+    print_column_loop(s->p, &lanes, &tasks);
 }
 
 /* Where no column is chosen there are no groups. The first of them, as C. */

@@ -6,6 +6,9 @@
 
 #include "emit/c/stage_parts.h"
 
+/* Tasks whose sums are added up together: with 4 pages read side by side, reading alone is at its best. */
+enum { HR_COLUMN_GROUP = 4 };
+
 /* The step's sums in the thread's area begin as what changes nothing; `columns`: how many. */
 void hr_stage_column_start(hr_stage_printer *s, int step, const char *columns);
 /* The totals of the step's sums, where it has such, in a thread's area that begins at `area`. */

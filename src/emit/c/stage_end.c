@@ -1,7 +1,7 @@
 /* The end of a stage: the parts' results become one. In: a stage. Out: text. See stage_end.h. */
 #include "emit/c/stage_end.h"
 
-#include "emit/c/stage_area.h"
+#include "emit/c/scratch_c.h"
 #include "emit/reduce.h"
 
 /* Of all parts' sums a block of columns at a time, so that vectors add them. */

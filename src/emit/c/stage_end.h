@@ -1,4 +1,4 @@
-/* What threads added up apart, in their areas of scratch memory (stage_area.h), is combined and stored.
+/* What threads added up apart, in their areas of scratch memory (scratch_c.h), is combined and stored.
  * Always in the same order: results do not depend on timing. */
 #ifndef HR_EMIT_C_STAGE_END_H
 #define HR_EMIT_C_STAGE_END_H

@@ -3,7 +3,7 @@
 
 #include "emit/c/lane_loop.h"
 #include "emit/c/lane_sums.h"
-#include "emit/c/stage_area.h"
+#include "emit/c/scratch_c.h"
 
 int hr_stage_variance_squares(hr_stage_printer *s, int pass, hr_lane_step *out, int max) {
     int count = 0;

@@ -6,7 +6,7 @@
 #include "emit/c/stage_jam.h"
 
 #include "base/dtype.h"
-#include "emit/c/stage_area.h"
+#include "emit/c/scratch_c.h"
 #include "emit/c/stage_columns.h"
 #include "emit/c/stage_fallback.h"
 #include "emit/c/stage_line.h"

@@ -2,7 +2,7 @@
 #include "emit/c/stage_line.h"
 
 #include "base/dtype.h"
-#include "emit/c/stage_area.h"
+#include "emit/c/scratch_c.h"
 #include "emit/c/stage_c.h"
 #include "ir/graph.h"
 #include "schedule/schedule.h"

@@ -5,7 +5,7 @@
 #include "emit/c/lane_even_odd.h"
 #include "emit/c/lane_loop.h"
 #include "emit/c/lane_sums.h"
-#include "emit/c/stage_area.h"
+#include "emit/c/scratch_c.h"
 #include "emit/c/stage_fallback.h"
 #include "emit/c/stage_line.h"
 #include "emit/c/stage_prefetch.h"

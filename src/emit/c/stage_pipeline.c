@@ -8,9 +8,9 @@
 
 #include "emit/c/function_c.h"
 #include "emit/c/lane_loop.h"
-#include "emit/c/lane_stream.h"
+#include "emit/c/lane_store.h"
 #include "emit/c/lane_sums.h"
-#include "emit/c/stage_area.h"
+#include "emit/c/scratch_c.h"
 #include "emit/c/stage_fallback.h"
 #include "emit/c/stage_line.h"
 #include "emit/c/stage_pipeline_loop.h"

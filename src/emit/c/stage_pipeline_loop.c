@@ -3,7 +3,7 @@
 #include "emit/c/stage_pipeline_loop.h"
 
 #include "emit/c/function_c.h"
-#include "emit/c/stage_area.h"
+#include "emit/c/scratch_c.h"
 #include "emit/c/stage_columns.h"
 #include "emit/c/stage_fallback.h"
 #include "emit/c/stage_line.h"

@@ -3,8 +3,8 @@
 #include "emit/c/stage_prefetch.h"
 
 #include "base/dtype.h"
-#include "emit/c/column_loop.h"
-#include "emit/c/stage_area.h"
+#include "emit/c/scratch_c.h"
+#include "emit/c/stage_columns.h"
 #include "schedule/schedule.h"
 
 #include <inttypes.h>
