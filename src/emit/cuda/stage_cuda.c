@@ -3,9 +3,9 @@
 
 #include "emit/c/function_c.h"
 #include "emit/cuda/list_cuda.h"
-#include "emit/cuda/stage_cuda_merge.h"
+#include "emit/cuda/stage_cuda_exchange.h"
 #include "emit/cuda/stage_cuda_ring.h"
-#include "emit/cuda/stage_cuda_staged.h"
+#include "emit/cuda/stage_cuda_shared.h"
 #include "emit/cuda/stage_cuda_tile.h"
 #include "emit/reduce.h"
 

@@ -68,7 +68,7 @@ typedef struct hr_cuda_stage {
     const hr_expr *ahead_value[HR_CUDA_STEPS_MAX];
     int tiled_count, tiled_bytes; /* elements that a tile in shared memory holds */
     const hr_expr *tiled[HR_CUDA_TILES_MAX];
-    int wide_count; /* elements of a group's pass that are part of a longer run of memory: stage_cuda_wide.c
+    int wide_count; /* elements of a group's pass that are part of a longer run of memory: stage_cuda_load.c
                      */
     const hr_expr *wide[HR_CUDA_STEPS_MAX];
     const char *wide_run[HR_CUDA_STEPS_MAX];
@@ -96,19 +96,6 @@ static inline bool hr_cuda_asks_live(const hr_cuda_choice *c) {
 static inline const hr_statement *hr_cuda_statement(const hr_cuda_stage *s, const hr_step *step) {
     return &s->function->statements[step->statement];
 }
-/* The C type that a step accumulates in. */
-const char *hr_cuda_sum_type(const hr_cuda_stage *s, const hr_step *step);
-/* It adds up f32 in f32; two of them reduce the same type in the same way. */
-bool hr_cuda_sums_f32(const hr_cuda_stage *s, const hr_step *step);
-bool hr_cuda_sums_alike(const hr_cuda_stage *s, const hr_step *a, const hr_step *b);
-/* The value that changes nothing, of that type. */
-const char *hr_cuda_identity(const hr_step *step);
-/* reduce_sum, reduce_max, ... */
-const char *hr_cuda_reducer(const hr_step *step);
-/* What is added up over everything: a thread's groups in f32, then totals in f64. */
-bool hr_cuda_is_total_of_parts(const hr_cuda_stage *s, const hr_step *step);
-/* "sum = sum + value;" of whatever reduction. */
-void hr_cuda_print_add(hr_cuda_stage *s, const hr_step *step, const char *sum, const char *value);
 /* Arrays of values that one pass computes and a later one uses. */
 void hr_cuda_declare_stash(hr_cuda_stage *s);
 /* The type of a row's number. */
@@ -132,14 +119,6 @@ int hr_cuda_end_columns(const hr_cuda_choice *choice);
 void hr_cuda_print_column_meeting(hr_cuda_stage *s);
 /* In the kernel that ends the stage: the sum of all partial results, for the column sum of that number. */
 void hr_cuda_print_column_end(hr_cuda_stage *s, int step, int number);
-/* The step has slots in which warps leave their shares of what is reduced: others use those of a partner. */
-bool hr_cuda_has_slots(const hr_cuda_stage *s, int step);
-/* ---- what the threads of a row reduce together (stage_cuda_exchange.c) ---- */
-
-/* Before the loop over rows: shared memory for shares of what is reduced. */
-void hr_cuda_print_slots(hr_cuda_stage *s);
-/* After a pass: the sums of all threads that hold the row; all those of one pass share a barrier. */
-void hr_cuda_print_exchange(hr_cuda_stage *s, int pass);
 /* The indices of the row `task`. */
 void hr_cuda_print_task_indices(hr_cuda_stage *s);
 /* ---- groups (stage_cuda_elements.c, stage_cuda_group.c, stage_cuda_load.c) ---- */
@@ -177,11 +156,6 @@ void hr_cuda_print_loads(hr_cuda_stage *s, int pass);
 /* In the loop over groups: what that left out, for one group. */
 void hr_cuda_print_late_loads(hr_cuda_stage *s, int pass);
 void hr_cuda_drop_late_loads(hr_cuda_stage *s);
-/* Before the loop over rows, which a block takes `step` apart: the places of staged rows, and the first rows
- * are prefetched, all that have a place but one. */
-void hr_cuda_print_staging(hr_cuda_stage *s, const char *step);
-/* In the loop, where several rows have places: one more is prefetched; then the one in hand is waited for. */
-void hr_cuda_print_next_staging(hr_cuda_stage *s);
 /* Before the loop over rows: what is the same for all of them, and the first row of what is not, as
  * `ahead_...`. */
 void hr_cuda_print_first_loads(hr_cuda_stage *s, void (*print_indices)(hr_cuda_stage *));
@@ -191,21 +165,12 @@ void hr_cuda_print_next_loads(hr_cuda_stage *s, void (*print_indices)(hr_cuda_st
 void hr_cuda_print_late_asking(hr_cuda_stage *s, void (*print_indices)(hr_cuda_stage *));
 /* Before the loop over rows: what is the same for all of them, into registers. */
 void hr_cuda_print_same_loads(hr_cuda_stage *s);
-/* The elements that wait in shared memory; returns how many. */
-int hr_cuda_staged_elements(hr_cuda_stage *s, const hr_expr **out, int max);
-/* Their places there. */
-void hr_cuda_print_places(hr_cuda_stage *s);
-/* Where group u of an element waits, in the place of that number. */
-const char *hr_cuda_slot(hr_cuda_stage *s, const hr_expr *e, const char *place);
-/* A thread's own group of row `task`, not by the copy engine. */
-void hr_cuda_print_stage_group(hr_cuda_stage *s, const hr_expr *e, const char *task, const char *place,
-                               bool aligned);
 /* After a pass whose groups do not stay in registers. */
 void hr_cuda_forget_groups(hr_cuda_stage *s);
 void hr_cuda_print_pass(hr_cuda_stage *s, int pass);
 /* The value of an element whose bits are there. */
 const char *hr_cuda_value_of(hr_cuda_stage *s, const hr_expr *element, const char *bits);
-/* ---- elements apart (stage_cuda_wide.c) ---- */
+/* ---- elements apart (stage_cuda_load.c) ---- */
 
 /* In the loop over groups: their runs, and what they are called; then no more. */
 void hr_cuda_print_wide_loads(hr_cuda_stage *s, int pass);

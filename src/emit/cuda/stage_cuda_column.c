@@ -2,6 +2,7 @@
  * result of each block in memory, and their sum, always in the same order. In: a stage. Out: text.
  */
 #include "emit/cuda/stage_cuda.h"
+#include "emit/cuda/stage_cuda_exchange.h"
 
 #include <inttypes.h>
 

@@ -18,18 +18,11 @@ bool hr_cuda_is_grouped(const hr_cuda_stage *s, const hr_expr *e);
 /* It, and the values of the task level that its place needs, are there before the first pass. */
 bool hr_cuda_is_placeable(const hr_cuda_stage *s, const hr_expr *element);
 bool hr_cuda_varies_by_task(const hr_cuda_stage *s, const hr_expr *element);
-/* It comes through the places of rows in shared memory. */
-bool hr_cuda_is_staged_element(const hr_cuda_stage *s, const hr_expr *e);
-/* It is the same for all rows and waits in shared memory, too. */
-bool hr_cuda_is_same_shared(const hr_cuda_stage *s, const hr_expr *e);
 /* What a pass needs; a row that stays in registers is asked for as a whole before its first pass. What is the
  * same for every row is in cache, and is loaded where it is used. */
 void hr_cuda_elements_of_pass(hr_cuda_stage *s, int pass, hr_cuda_element_list *out);
 /* Of all passes. */
 void hr_cuda_all_elements(hr_cuda_stage *s, hr_cuda_element_list *out);
-/* After the loads of a pass: the groups of the row after this one take the places in shared memory of those
- * that were used for the last time. */
-void hr_cuda_print_restaging(hr_cuda_stage *s, const hr_expr *const *elements, int count, int pass);
 /* `condition`, where group u of a thread may end after its row; u is a number once the loop is unrolled, so
  * that the other groups cost nothing. */
 const char *hr_cuda_not_after(const hr_cuda_stage *s, const char *condition);

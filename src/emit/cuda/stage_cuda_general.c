@@ -4,6 +4,7 @@
  * threads share out the terms. Neighbouring threads have neighbouring elements.
  */
 #include "emit/cuda/stage_cuda_general.h"
+#include "emit/cuda/stage_cuda_exchange.h"
 
 #include "emit/cuda/stage_cuda.h"
 #include "emit/reduce.h"

@@ -5,8 +5,8 @@
  */
 #include "emit/c/random_list.h"
 #include "emit/cuda/stage_cuda.h"
-#include "emit/cuda/stage_cuda_merge.h"
-#include "emit/cuda/stage_cuda_staged.h"
+#include "emit/cuda/stage_cuda_exchange.h"
+#include "emit/cuda/stage_cuda_shared.h"
 #include "emit/cuda/stage_cuda_tile.h"
 #include "plan/row_bounds.h"
 

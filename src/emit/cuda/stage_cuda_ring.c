@@ -1,8 +1,9 @@
 /* Rows through a ring of places in shared memory. In: a stage. Out: text. See stage_cuda_ring.h. */
 #include "emit/cuda/stage_cuda_ring.h"
+#include "emit/cuda/stage_cuda_shared.h"
 
 #include "base/dtype.h"
-#include "emit/cuda/stage_cuda_merge.h"
+#include "emit/cuda/stage_cuda_exchange.h"
 
 #include <inttypes.h>
 

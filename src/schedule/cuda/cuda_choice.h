@@ -44,7 +44,7 @@ typedef enum hr_cuda_rows {
     HR_CUDA_ROWS_SHARED_AHEAD, /* the same, but rows to come have places of their own, of `depth` */
     HR_CUDA_ROWS_SHARED_HELD,  /* they come through shared memory, and registers hold them */
     HR_CUDA_ROWS_RING,         /* they come and leave through a ring of `depth`: stage_cuda_ring.h */
-    HR_CUDA_ROWS_BLOCK         /* a block's rows come and leave together: stage_cuda_staged.h */
+    HR_CUDA_ROWS_BLOCK         /* a block's rows come and leave together: stage_cuda_shared.h */
 } hr_cuda_rows;
 
 /* How groups lie over the ends of rows. */

@@ -1,5 +1,5 @@
 /* Whether short rows that begin anywhere in memory come and go through shared memory. In: a stage. Out:
- * numbers. See stage_cuda_staged.h for what is made of them. */
+ * numbers. See stage_cuda_shared.h for what is made of them. */
 #include "schedule/cuda/cuda_choice_parts.h"
 
 #include "base/dtype.h"

@@ -1,14 +1,36 @@
-/* Two reductions of a row with one exchange. In: a stage. Out: text.
+/* What the threads that hold a row reduce together. In: a stage. Out: text. */
+#ifndef HR_EMIT_CUDA_STAGE_CUDA_EXCHANGE_H
+#define HR_EMIT_CUDA_STAGE_CUDA_EXCHANGE_H
+
+#include "emit/cuda/stage_cuda.h"
+
+/* The C type that a step accumulates in. */
+const char *hr_cuda_sum_type(const hr_cuda_stage *s, const hr_step *step);
+/* It adds up f32 in f32; two of them reduce the same type in the same way. */
+bool hr_cuda_sums_f32(const hr_cuda_stage *s, const hr_step *step);
+bool hr_cuda_sums_alike(const hr_cuda_stage *s, const hr_step *a, const hr_step *b);
+/* The value that changes nothing, of that type. */
+const char *hr_cuda_identity(const hr_step *step);
+/* reduce_sum, reduce_max, ... */
+const char *hr_cuda_reducer(const hr_step *step);
+/* What is added up over everything: a thread's groups in f32, then totals in f64. */
+bool hr_cuda_is_total_of_parts(const hr_cuda_stage *s, const hr_step *step);
+/* "sum = sum + value;" of whatever reduction. */
+void hr_cuda_print_add(hr_cuda_stage *s, const hr_step *step, const char *sum, const char *value);
+/* The step has slots in which warps leave their shares of what is reduced: others use those of a partner. */
+bool hr_cuda_has_slots(const hr_cuda_stage *s, int step);
+/* Before the loop over rows: shared memory for shares of what is reduced. */
+void hr_cuda_print_slots(hr_cuda_stage *s);
+/* After a pass: the sums of all threads that hold the row; all those of one pass share a barrier. */
+void hr_cuda_print_exchange(hr_cuda_stage *s, int pass);
+
+/* ---- two reductions with one exchange ----
  *
  * A sum of (f - mean)^2, and a sum of exp(x - peak), need what an earlier pass reduced over all threads that
  * hold the row. Each thread walks its groups at once with its own mean or peak instead, and both values come
  * together in one exchange that sets the second right (templates/cuda/cuda_merge.h). That is also more
  * accurate than one mean for all. What was kept of exp(x - own peak) is scaled where it is used.
  */
-#ifndef HR_EMIT_CUDA_STAGE_CUDA_MERGE_H
-#define HR_EMIT_CUDA_STAGE_CUDA_MERGE_H
-
-#include "emit/cuda/stage_cuda.h"
 
 /* Whether that pays. */
 bool hr_cuda_may_join(const hr_cuda_choice *choice);
