@@ -47,12 +47,21 @@ static void print_summary(const arguments *arguments, const hr_recording *record
         fprintf(stderr, ", %.1f MB\n", (double)file->bytes / 1e6);
     }
     if (count == 0)
-        complain(arguments, "the program started neither CUDA nor NVTX: there is nothing to record");
+        complain(arguments,
+                 "nothing was recorded: the program started neither CUDA nor NVTX, or had no memory "
+                 "to load the recorder");
     else
         fprintf(stderr, "what limits it: headroom diagnose");
     for (int i = 0; i < count; i++)
         fprintf(stderr, " %s", hr_recording_file(recording, i)->path);
     if (count) fprintf(stderr, "\n");
+}
+
+/* A recording that lacks a part for that reason is not what was asked for, however the program ended. */
+static bool is_short_of_memory(const hr_recording *recording) {
+    for (int i = 0; i < hr_recording_file_count(recording); i++)
+        if (hr_recording_file(recording, i)->out_of_memory) return true;
+    return false;
 }
 
 static int read_seconds(const arguments *arguments, double *out) {
@@ -103,6 +112,8 @@ static int run_record(const arguments *arguments, terminal *terminal) {
     if (status != HR_OK) return complain_status(arguments, status);
     print_summary(arguments, recording);
     code = hr_recording_exit_code(recording);
+    if (is_short_of_memory(recording)) code = hr_status_exit_code(HR_OUT_OF_MEMORY);
+    if (code == 0 && hr_recording_file_count(recording) == 0) code = hr_status_exit_code(HR_NOT_AVAILABLE);
     hr_recording_destroy(recording);
     return code;
 }
@@ -122,7 +133,8 @@ const command command_record = {
     "record what a program does on the GPU",
     "Runs PROGRAM unchanged and records its kernels, copies, waits, allocations,\n"
     "CUDA calls and NVTX ranges, in every process that it starts. The exit code is\n"
-    "the program's. A program that crashes or is killed leaves a file that can be\n"
+    "the program's; 3 where it ended well and nothing was recorded, and where memory\n"
+    "was short and records are missing. A program that crashes or is killed leaves a file that can be\n"
     "read. `headroom diagnose` says what limits it.\n\n"
     "  headroom record python train.py\n"
     "  headroom record --from-range step --steps 20 -o run.hrt torchrun train.py\n\n"

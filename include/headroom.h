@@ -942,6 +942,7 @@ typedef struct hr_recorded_file {
     bool complete;                           /* the program came to its own end */
     char *notes;                             /* sentences for the user, a line each; NULL = none */
     int64_t counted, samples;                /* launches with hardware counters; intervals of sampled ones */
+    bool out_of_memory;                      /* the process had none for some records; a note says so */
 } hr_recorded_file;
 
 typedef struct hr_recording hr_recording;

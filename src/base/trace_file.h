@@ -15,6 +15,9 @@
 #define HR_TRACE_FILE_MAGIC   "hrtrace\n"
 #define HR_TRACE_FILE_VERSION 1
 #define HR_TRACE_FILE_SUFFIX  ".hrt"
+/* In the suffix's place: a file that is there while the recorder loads libraries. Without memory the loader
+ * may end the process. */
+#define HR_TRACE_LOADING_SUFFIX ".loading"
 
 typedef struct hr_trace_file_header {
     char magic[8];
@@ -48,9 +51,9 @@ typedef struct hr_trace_chunk_header {
     X(overhead, start, duration, thread, name)                                                               \
     X(allocation, time, bytes, address, memory, device) /* bytes negative: freed */                          \
     X(window, time, open)                                                                                    \
-    X(note, time, text)   /* a sentence for the user */                                                      \
-    X(end, time, records) /* the program ended and all was written */                                        \
-    X(string, id, length) /* the bytes follow */                                                             \
+    X(note, time, text, memory) /* a sentence for the user; memory 1: records lack, for want of memory */    \
+    X(end, time, records)       /* the program ended and all was written */                                  \
+    X(string, id, length)       /* the bytes follow */                                                       \
     X(event_record, correlation, context, stream, event)                                                     \
     X(external, correlation, external_id, source)                                                            \
     X(context, id, device)                                                                                   \

@@ -4,7 +4,7 @@
  * The CUDA driver loads the library named in CUDA_INJECTION64_PATH, and NVTX the one in
  * NVTX_INJECTION64_PATH, into every process that starts them; so nothing of the program changes. While it
  * runs, its files have the process in their names; afterwards they get their own. */
-#define _GNU_SOURCE /* dladdr */
+#define _GNU_SOURCE /* dladdr, execvpe, environ */
 #include "base/handle.h"
 #include "base/trace_file.h"
 
@@ -22,7 +22,7 @@
 
 #define LIBRARY_NAME "libheadroom_record.so"
 #define FILE_MOST    4096
-#define VARIABLES    7 /* of the environment that tell the recorder what to do */
+#define VARIABLES    7
 
 /* Where the output is to stand: "/home/me/headroom.hrt" without its suffix, in two parts. */
 typedef struct output_place {
@@ -93,43 +93,87 @@ static hr_status find_place(const char *output, output_place *out) {
 
 /* ---- while the program runs ---- */
 
-static void set_number(const char *name, double value, const char *format) {
-    char text[64];
-    snprintf(text, sizeof text, format, value);
-    if (value > 0)
-        setenv(name, text, 1);
-    else
-        unsetenv(name);
-}
+/* What tells the recorder what to do. */
+static const char *const variables[VARIABLES] = {
+    "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "HEADROOM_RECORD_FILE",    "HEADROOM_RECORD_FOR",
+    "HEADROOM_RECORD_STEPS", "HEADROOM_RECORD_FROM",  "HEADROOM_RECORD_COUNTERS"};
 
-static void set_word(const char *name, const char *word) {
-    if (word)
-        setenv(name, word, 1);
-    else
-        unsetenv(name);
-}
+/* Their values, NULL = not set. They point into what they were made from. */
+typedef struct settings {
+    const char *value[VARIABLES];
+    char seconds[64], steps[64];
+} settings;
 
-static void set_environment(const hr_record_options *options, const char *library,
-                            const output_place *place) {
-    setenv("CUDA_INJECTION64_PATH", library, 1);
-    setenv("NVTX_INJECTION64_PATH", library, 1);
-    setenv("HEADROOM_RECORD_FILE", place->prefix, 1);
-    set_number("HEADROOM_RECORD_FOR", options->seconds, "%.9g");
-    set_number("HEADROOM_RECORD_STEPS", (double)options->steps, "%.0f");
-    set_word("HEADROOM_RECORD_FROM", options->from_range);
+static void make_settings(const hr_record_options *options, const char *library, const output_place *place,
+                          settings *out) {
     static const char *const counters[] = {[HR_COUNTERS_NONE] = NULL,
                                            [HR_COUNTERS_KERNELS] = "kernels",
                                            [HR_COUNTERS_REPLAYED] = "replayed",
                                            [HR_COUNTERS_SAMPLED] = "sampled"};
-    set_word("HEADROOM_RECORD_COUNTERS", counters[options->counters]);
+    snprintf(out->seconds, sizeof out->seconds, "%.9g", options->seconds);
+    snprintf(out->steps, sizeof out->steps, "%lld", (long long)options->steps);
+    const char *const values[VARIABLES] = {library,
+                                           library,
+                                           place->prefix,
+                                           options->seconds > 0 ? out->seconds : NULL,
+                                           options->steps > 0 ? out->steps : NULL,
+                                           options->from_range,
+                                           counters[options->counters]};
+    memcpy(out->value, values, sizeof values);
+}
+
+static hr_status set_word(const char *name, const char *word) {
+    if ((word ? setenv(name, word, 1) : unsetenv(name)) == 0) return HR_OK;
+    return hr_fail(HR_OUT_OF_MEMORY, "no memory for %s in the environment", name);
+}
+
+/* The program's environment, made before fork(): a child of threads may not allocate. */
+typedef struct program_environment {
+    char **values; /* NULL ends them; all but the last few are this process' own */
+    char *own[VARIABLES];
+} program_environment;
+
+static bool is_ours(const char *value) {
+    for (int i = 0; i < VARIABLES; i++) {
+        size_t length = strlen(variables[i]);
+        if (strncmp(value, variables[i], length) == 0 && value[length] == '=') return true;
+    }
+    return false;
+}
+
+static void environment_clear(program_environment *environment) {
+    for (int i = 0; i < VARIABLES; i++)
+        free(environment->own[i]);
+    free(environment->values);
+}
+
+static hr_status environment_make(const settings *settings, program_environment *out) {
+    size_t count = 0, kept = 0;
+    while (environ && environ[count])
+        count++;
+    *out = (program_environment){.values = calloc(count + VARIABLES + 1, sizeof *out->values)};
+    bool made = out->values != NULL;
+    for (size_t i = 0; made && i < count; i++)
+        if (!is_ours(environ[i])) out->values[kept++] = environ[i];
+    for (int i = 0; made && i < VARIABLES; i++) {
+        if (!settings->value[i]) continue;
+        size_t size = strlen(variables[i]) + strlen(settings->value[i]) + 2;
+        made = (out->own[i] = malloc(size)) != NULL;
+        if (!made) break;
+        snprintf(out->own[i], size, "%s=%s", variables[i], settings->value[i]);
+        out->values[kept++] = out->own[i];
+    }
+    if (made) return HR_OK;
+    environment_clear(out);
+    return hr_fail(HR_OUT_OF_MEMORY, "no memory for the program's environment");
 }
 
 /* In the child: never returns. What exec says goes through the pipe. */
-static void become_program(const char *const *program, int failed) {
+static void become_program(const char *const *program, char **environment, int failed) {
     signal(SIGINT, SIG_DFL);
     signal(SIGQUIT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
-    execvp(program[0], (char *const *)program);
+    execvpe(program[0], (char *const *)program, environment);
     int reason = errno;
     ssize_t said = write(failed, &reason, sizeof reason);
     _exit(said == sizeof reason ? 127 : 126);
@@ -139,8 +183,7 @@ static int exit_code_of(int status) {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-static hr_status run_program(const hr_record_options *options, const char *library, const output_place *place,
-                             const char *const *program, int *exit_code) {
+static hr_status run_in(char **environment, const char *const *program, int *exit_code) {
     int pipes[2], reason = 0, status = 0;
     if (pipe2(pipes, O_CLOEXEC) != 0) return hr_fail(HR_INTERNAL, "no pipe: %s", strerror(errno));
     fflush(NULL);
@@ -148,10 +191,7 @@ static hr_status run_program(const hr_record_options *options, const char *libra
     sigaction(SIGINT, &ignore, &interrupt);
     sigaction(SIGQUIT, &ignore, &quit);
     pid_t child = fork();
-    if (child == 0) {
-        set_environment(options, library, place);
-        become_program(program, pipes[1]);
-    }
+    if (child == 0) become_program(program, environment, pipes[1]);
     close(pipes[1]);
     ssize_t length = child > 0 ? read(pipes[0], &reason, sizeof reason) : 0;
     close(pipes[0]);
@@ -161,19 +201,36 @@ static hr_status run_program(const hr_record_options *options, const char *libra
     sigaction(SIGQUIT, &quit, NULL);
     if (child < 0) return hr_fail(HR_INTERNAL, "%s could not be started: no process", program[0]);
     if (length == sizeof reason)
-        return hr_fail(HR_BAD_INPUT, "%s could not be started: %s", program[0], strerror(reason));
+        return hr_fail(reason == ENOMEM ? HR_OUT_OF_MEMORY : HR_BAD_INPUT, "%s could not be started: %s",
+                       program[0], strerror(reason));
     *exit_code = exit_code_of(status);
     return HR_OK;
 }
 
+static hr_status run_program(const hr_record_options *options, const char *library, const output_place *place,
+                             const char *const *program, int *exit_code) {
+    settings settings;
+    program_environment environment;
+    make_settings(options, library, place, &settings);
+    HR_TRY(environment_make(&settings, &environment));
+    hr_status status = run_in(environment.values, program, exit_code);
+    environment_clear(&environment);
+    return status;
+}
+
 /* ---- afterwards ---- */
 
-static void add_note(hr_recorded_file *file, const char *text, size_t length) {
+static hr_status no_memory_to_read(const hr_recorded_file *file) {
+    return hr_fail(HR_OUT_OF_MEMORY, "no memory to read what was recorded; it stands in %s", file->path);
+}
+
+static hr_status add_note(hr_recorded_file *file, const char *text, size_t length) {
     size_t before = file->notes ? strlen(file->notes) : 0;
     char *notes = realloc(file->notes, before + length + 2);
-    if (!notes) return;
+    if (!notes) return no_memory_to_read(file);
     file->notes = notes;
     snprintf(notes + before, length + 2, "%s%.*s", before ? "\n" : "", (int)length, text);
+    return HR_OK;
 }
 
 /* A note's text is new when it is written, and so stands in its chunk, though other threads' strings may
@@ -186,7 +243,7 @@ static hr_trace_record find_text(const hr_trace_decoder *note, int64_t id) {
     return found;
 }
 
-static void scan_chunk(hr_recorded_file *file, const uint8_t *payload, size_t length) {
+static hr_status scan_chunk(hr_recorded_file *file, const uint8_t *payload, size_t length) {
     hr_trace_decoder decoder = {.data = payload, .length = length};
     hr_trace_record record, text;
     while (hr_trace_decode(&decoder, &record)) {
@@ -214,42 +271,81 @@ static void scan_chunk(hr_recorded_file *file, const uint8_t *payload, size_t le
             file->complete = true;
             break;
         case HR_RECORD_note:
+            if (record.note.memory) file->out_of_memory = true;
             text = find_text(&decoder, record.note.text);
-            if (text.text) add_note(file, text.text, (size_t)text.string.length);
+            if (text.text) HR_TRY(add_note(file, text.text, (size_t)text.string.length));
         }
     }
+    return HR_OK;
 }
 
-static void scan_chunks(hr_recorded_file *file, FILE *stream) {
+/* Up to where the file breaks off. */
+static hr_status scan_chunks(hr_recorded_file *file, FILE *stream) {
     hr_trace_chunk_header header;
     while (fread(&header, sizeof header, 1, stream) == 1 && header.mark == HR_TRACE_CHUNK_MARK &&
            header.length <= HR_TRACE_CHUNK_MAX) {
         uint8_t *payload = malloc(header.length + 1u);
-        bool whole = payload && fread(payload, 1, header.length, stream) == header.length &&
+        if (!payload) return no_memory_to_read(file);
+        bool whole = fread(payload, 1, header.length, stream) == header.length &&
                      hr_trace_chunk_check(&header, payload);
-        if (whole) {
-            scan_chunk(file, payload, header.length);
-            file->bytes = ftell(stream);
-        }
+        hr_status status = whole ? scan_chunk(file, payload, header.length) : HR_OK;
         free(payload);
-        if (!whole) return;
+        if (!whole || status != HR_OK) return status;
+        file->bytes = ftell(stream);
     }
+    return HR_OK;
 }
 
-/* False where it is none of ours. */
-static bool scan_file(hr_recorded_file *file) {
+/* *ours: false where it is none of ours. */
+static hr_status scan_file(hr_recorded_file *file, bool *ours) {
     hr_trace_file_header header;
+    *ours = false;
+    errno = 0;
     FILE *stream = fopen(file->path, "rb");
-    if (!stream) return false;
-    bool ours = fread(&header, 1, sizeof header, stream) == sizeof header &&
-                hr_trace_header_check(&header, sizeof header, &header);
-    if (ours) {
+    if (!stream) return errno == ENOMEM ? no_memory_to_read(file) : HR_OK;
+    setvbuf(stream, NULL, _IONBF, 0); /* no memory for a buffer would read as an early end */
+    *ours = fread(&header, 1, sizeof header, stream) == sizeof header &&
+            hr_trace_header_check(&header, sizeof header, &header);
+    hr_status status = HR_OK;
+    if (*ours) {
         file->process = header.process;
         file->rank = header.rank;
-        scan_chunks(file, stream);
+        status = scan_chunks(file, stream);
     }
     fclose(stream);
-    return ours;
+    return status;
+}
+
+#define LOADER_GAVE_UP 127 /* the exit code of a process whose loader cannot go on */
+
+/* Says where the process ended while the recorder loaded libraries into it. */
+static hr_status check_loading(hr_recorded_file *file, int exit_code) {
+    char mark[sizeof file->path + sizeof HR_TRACE_LOADING_SUFFIX];
+    size_t length = strlen(file->path) - strlen(HR_TRACE_FILE_SUFFIX);
+    snprintf(mark, sizeof mark, "%.*s%s", (int)length, file->path, HR_TRACE_LOADING_SUFFIX);
+    if (unlink(mark) != 0) return HR_OK;
+    file->out_of_memory = exit_code == LOADER_GAVE_UP;
+    const char *text = file->out_of_memory ? "the loader ended the process: no memory to load CUPTI into it"
+                                           : "the process ended while CUPTI was loaded into it";
+    return add_note(file, text, strlen(text));
+}
+
+static hr_status add_file(hr_recording *recording, hr_recorded_file *file) {
+    bool ours;
+    hr_status status = scan_file(file, &ours);
+    if (status == HR_OK && ours) status = check_loading(file, recording->exit_code);
+    hr_recorded_file *files = NULL;
+    if (status == HR_OK && ours) {
+        files = realloc(recording->files, (size_t)(recording->count + 1) * sizeof *files);
+        if (!files) status = no_memory_to_read(file);
+    }
+    if (!files) {
+        free(file->notes);
+        return status;
+    }
+    recording->files = files;
+    files[recording->count++] = *file;
+    return HR_OK;
 }
 
 static hr_status gather(const output_place *place, hr_recording *recording) {
@@ -259,21 +355,16 @@ static hr_status gather(const output_place *place, hr_recording *recording) {
     if (!folder)
         return hr_fail(errno == ENOMEM ? HR_OUT_OF_MEMORY : HR_IO, "%s cannot be read: %s", place->folder,
                        strerror(errno));
-    for (struct dirent *entry; (entry = readdir(folder)) && recording->count < FILE_MOST;) {
+    hr_status status = HR_OK;
+    struct dirent *entry;
+    while (status == HR_OK && recording->count < FILE_MOST && (entry = readdir(folder))) {
         if (strncmp(entry->d_name, start, length) != 0 || entry->d_name[length] != '.') continue;
         hr_recorded_file file = {.size = sizeof file, .rank = -1};
         int size = snprintf(file.path, sizeof file.path, "%s/%s", place->folder, entry->d_name);
-        if (size >= (int)sizeof file.path || !scan_file(&file)) continue;
-        hr_recorded_file *files = realloc(recording->files, (size_t)(recording->count + 1) * sizeof file);
-        if (!files) {
-            free(file.notes);
-            break;
-        }
-        recording->files = files;
-        files[recording->count++] = file;
+        if (size < (int)sizeof file.path) status = add_file(recording, &file);
     }
     closedir(folder);
-    return HR_OK;
+    return status;
 }
 
 static int by_rank(const void *a, const void *b) {
@@ -366,25 +457,30 @@ hr_status hr_program_record(const hr_record_options *options, const char *const 
 
 /* ---- this process ---- */
 
-/* What set_environment() sets in this process, and what stood there before. */
-static const char *const variables[VARIABLES] = {
-    "CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH", "HEADROOM_RECORD_FILE",    "HEADROOM_RECORD_FOR",
-    "HEADROOM_RECORD_STEPS", "HEADROOM_RECORD_FROM",  "HEADROOM_RECORD_COUNTERS"};
-
-static void keep_environment(hr_recording *recording) {
+/* What stood in the environment before. */
+static hr_status keep_environment(hr_recording *recording) {
     for (int i = 0; i < VARIABLES; i++) {
         const char *value = getenv(variables[i]);
         recording->before[i] = value ? strdup(value) : NULL;
+        if (value && !recording->before[i])
+            return hr_fail(HR_OUT_OF_MEMORY, "no memory to keep %s", variables[i]);
     }
+    return HR_OK;
 }
 
 /* What starts from now on is not recorded. */
 static void restore_environment(hr_recording *recording) {
     for (int i = 0; i < VARIABLES; i++) {
-        set_word(variables[i], recording->before[i]);
+        (void)set_word(variables[i], recording->before[i]);
         free(recording->before[i]);
         recording->before[i] = NULL;
     }
+}
+
+static hr_status set_environment(const settings *settings) {
+    for (int i = 0; i < VARIABLES; i++)
+        HR_TRY(set_word(variables[i], settings->value[i]));
+    return HR_OK;
 }
 
 static hr_status begin(const hr_record_options *asked, const char *library, hr_recording *recording) {
@@ -403,12 +499,15 @@ static hr_status begin(const hr_record_options *asked, const char *library, hr_r
         recording->end = NULL;
         return hr_fail(HR_BAD_INPUT, "this process is being recorded already");
     }
-    keep_environment(recording);
-    set_environment(asked, library, &recording->place);
-    if (start()) return HR_OK;
+    settings settings;
+    make_settings(asked, library, &recording->place, &settings);
+    hr_status status = keep_environment(recording);
+    if (status == HR_OK) status = set_environment(&settings);
+    if (status == HR_OK && !start()) status = hr_fail(HR_IO, "%s cannot be written", recording->place.prefix);
+    if (status == HR_OK) return HR_OK;
     recording->end = NULL;
     restore_environment(recording);
-    return hr_fail(HR_IO, "%s cannot be written", recording->place.prefix);
+    return status;
 }
 
 hr_status hr_recording_begin(const hr_record_options *options, hr_recording **out) {

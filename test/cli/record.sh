@@ -58,6 +58,8 @@ record 3 -- step 4 # NVTX without CUDA
 holds run.hrt "ranges 4"
 record 3 -- sleep 0
 says "neither CUDA nor NVTX"
+record 3 -- end 0 # nothing recorded is no good end
+says "had no memory to load the recorder"
 [ ! -e run.hrt ] || fail "a file without anything in it"
 
 # The window.
@@ -175,5 +177,5 @@ expect 2 "there is no folder" -o no/such/run.hrt "$program"
 expect 2 "seconds above 0" --for never "$program"
 expect 2 "whole number of at least 1" --steps 0 "$program"
 expect 2 "\"all\" is none of these" --counters=all "$program"
-expect 3 "nothing to record" "$program" --steps 0 # flags behind the program are its own
+expect 3 "nothing was recorded" "$program" --steps 0 # flags behind the program are its own
 exit $failed

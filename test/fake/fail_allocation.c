@@ -1,7 +1,8 @@
 /* An allocator that fails, loaded in front of the C library's (LD_PRELOAD).
  *
  * In: HR_FAIL_AT, the number of the allocation that fails, 0 = none; HR_FAIL_FOR, how many fail from there
- * on, 1 where it is absent. Out: with HR_FAIL_COUNT, the number of allocations of the whole run in that file.
+ * on, 1 where it is absent. Out: with HR_FAIL_COUNT, a line a process in that file, in the order in which
+ * they ended: its number of allocations.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -61,7 +62,7 @@ int posix_memalign(void **out, size_t alignment, size_t size) {
 
 __attribute__((destructor)) static void tell(void) {
     const char *path = getenv("HR_FAIL_COUNT");
-    const int file = path ? open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600) : -1;
+    const int file = path ? open(path, O_WRONLY | O_CREAT | O_APPEND, 0600) : -1;
     char line[32];
     if (file < 0) return;
     const int length = snprintf(line, sizeof line, "%ld\n", atomic_load(&done));

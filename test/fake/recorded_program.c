@@ -12,7 +12,10 @@
  *   crash, kill   SIGSEGV, SIGKILL
  *   fork          a child that makes ranges and exits; waits for it
  *   spawn WORD... a child that becomes this program again, with one word; waits for it
- *   exit N        _exit: no handler runs
+ *   end N         exit: handlers run
+ *   exit N        _exit: none does
+ * Where it has no memory for a library or a thread it says so and ends with 3: a real driver goes on without
+ * the recorder and tells nobody.
  */
 #include "base/nvtx_abi.h"
 #include "support/fake_cupti.h"
@@ -48,9 +51,19 @@ static const void *export_table(uint32_t id) {
     return id == NVTX_TABLE_CALLBACKS ? &callbacks : NULL;
 }
 
-static void start_nvtx(void) {
-    const char *path = getenv("NVTX_INJECTION64_PATH");
+static void stop(const char *why) {
+    fprintf(stderr, "recorded_program: %s\n", why);
+    exit(3);
+}
+
+static void *open_library(const char *path) {
     void *library = path ? dlopen(path, RTLD_NOW) : NULL;
+    if (path && !library) stop(dlerror());
+    return library;
+}
+
+static void start_nvtx(void) {
+    void *library = open_library(getenv("NVTX_INJECTION64_PATH"));
     int (*initialize)(nvtx_export_table) = NULL;
     for (int i = 0; i < NVTX_CORE_SIZE; i++) {
         core_places[i] = &core[i];
@@ -71,14 +84,13 @@ static void pop(void) {
 /* ---- the parts ---- */
 
 static void start_cuda(void) {
-    const char *path = getenv("CUDA_INJECTION64_PATH"), *fake = getenv("HEADROOM_CUPTI");
-    void *cupti = dlopen(fake ? fake : "", RTLD_NOW);
+    void *cupti = open_library(getenv("HEADROOM_CUPTI"));
     if (!cupti) exit(9);
     *(void **)&launch = dlsym(cupti, "fake_launch");
     *(void **)&copy = dlsym(cupti, "fake_copy");
     *(void **)&events = dlsym(cupti, "fake_events");
     *(void **)&make_stream = dlsym(cupti, "fake_stream");
-    void *library = path ? dlopen(path, RTLD_NOW) : NULL;
+    void *library = open_library(getenv("CUDA_INJECTION64_PATH"));
     int (*initialize)(void) = NULL;
     if (library) *(void **)&initialize = dlsym(library, "InitializeInjection");
     if (initialize && initialize() != 1) exit(9);
@@ -108,7 +120,7 @@ static void *run_thread(void *unused) {
 static void run_threads(int count) {
     pthread_t threads[64];
     for (int i = 0; i < count && i < 64; i++)
-        pthread_create(&threads[i], NULL, run_thread, NULL);
+        if (pthread_create(&threads[i], NULL, run_thread, NULL) != 0) stop("no memory for a thread");
     for (int i = 0; i < count && i < 64; i++)
         pthread_join(threads[i], NULL);
 }
@@ -163,6 +175,7 @@ int main(int count, char **words) {
         if (strcmp(word, "kill") == 0) raise(SIGKILL);
         if (strcmp(word, "fork") == 0) run_forked();
         if (strcmp(word, "spawn") == 0) spawn(words[0], next);
+        if (strcmp(word, "end") == 0) exit(atoi(next));
         if (strcmp(word, "exit") == 0) _exit(atoi(next));
     }
     return 3;

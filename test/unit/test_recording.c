@@ -436,12 +436,12 @@ static void test_notes(void **unused) {
     begin_file(&file, (hr_trace_file_header){.rank = -1});
     put_string(&encoder, 0, "a sentence");
     put_string(&encoder, 1, "step 1");
-    hr_trace_encode(&encoder, HR_RECORD_note, &(hr_record_note){5000, 0});
+    hr_trace_encode(&encoder, HR_RECORD_note, &(hr_record_note){5000, 0, 0});
     append_chunk(&file, &encoder);
     put_string(&encoder, 2, "step 2");
     put_string(&encoder, 3, "another one");
-    hr_trace_encode(&encoder, HR_RECORD_note, &(hr_record_note){6000, 0});
-    hr_trace_encode(&encoder, HR_RECORD_note, &(hr_record_note){7000, 3});
+    hr_trace_encode(&encoder, HR_RECORD_note, &(hr_record_note){6000, 0, 0});
+    hr_trace_encode(&encoder, HR_RECORD_note, &(hr_record_note){7000, 3, 0});
     append_chunk(&file, &encoder);
     hr_trace_encoder_clear(&encoder);
     write_bytes(&file);

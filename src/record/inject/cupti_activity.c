@@ -10,6 +10,8 @@
 #define BUFFER_MOST  96 /* beyond that CUPTI drops records: better than taking the program's memory */
 #define CALL_MOST    2048
 
+#define DEMANGLE_NO_MEMORY (-1) /* of __cxa_demangle() */
+
 typedef struct activity {
     cupti_library cupti;
     void *subscriber;
@@ -117,7 +119,10 @@ static int64_t kernel_name(const char *mangled) {
     if (!mangled) return -1;
     char *name = NULL;
     int code = -1;
-    if (state.demangle && strncmp(mangled, "_Z", 2) == 0) name = state.demangle(mangled, NULL, NULL, &code);
+    if (state.demangle && strncmp(mangled, "_Z", 2) == 0) {
+        name = state.demangle(mangled, NULL, NULL, &code);
+        if (code == DEMANGLE_NO_MEMORY) record_lacks_memory();
+    }
     const char *shown = name && code == 0 ? name : mangled;
     int64_t id = record_string(shown, strlen(shown));
     free(name);
@@ -305,7 +310,9 @@ static void request_buffer(uint8_t **buffer, size_t *size, size_t *record_limit)
     *record_limit = 0;
     *buffer = NULL;
     *size = 0;
-    if (atomic_fetch_add(&state.buffers, 1) < BUFFER_MOST) *buffer = aligned_alloc(64, BUFFER_BYTES);
+    bool may = atomic_fetch_add(&state.buffers, 1) < BUFFER_MOST;
+    if (may) *buffer = aligned_alloc(64, BUFFER_BYTES);
+    if (may && !*buffer) record_lacks_memory();
     if (*buffer)
         *size = BUFFER_BYTES;
     else
@@ -338,6 +345,7 @@ const char *activity_code_words(int code) {
         return "this part of a divided GPU (MIG) does not allow profiling";
     }
     const char *text = NULL;
+    if (code == CUPTI_NO_MEMORY) record_lacks_memory();
     if (state.cupti.result_text && state.cupti.result_text(code, &text) == CUPTI_OK && text) return text;
     return "CUPTI gives no reason";
 }
@@ -403,7 +411,7 @@ bool activity_start(void) {
     }
     *(void **)&state.demangle = dlsym(RTLD_DEFAULT, "__cxa_demangle");
     if (!state.demangle) {
-        void *library = dlopen("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL);
+        void *library = library_open("libstdc++.so.6", RTLD_NOW | RTLD_LOCAL);
         if (library) *(void **)&state.demangle = dlsym(library, "__cxa_demangle");
     }
     state.running = subscribe() && configure();
@@ -456,7 +464,7 @@ void activity_open(void) {
 /* What is under way would be lost: this one time the program waits for it. False where the driver has ended,
  * and CUPTI with it. */
 static bool wait_for_device(void) {
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void *driver = library_open("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     int (*synchronize)(void) = NULL;
     if (driver) *(void **)&synchronize = dlsym(driver, "cuCtxSynchronize");
     return !synchronize || synchronize() != CUDA_ENDED;

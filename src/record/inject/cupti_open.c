@@ -4,6 +4,7 @@
 #include "record/inject/recorder.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <glob.h>
 #include <link.h>
 #include <stdarg.h>
@@ -27,6 +28,13 @@ static void tell(search *search, const char *format, ...) {
     if (length > 0) search->length += (size_t)length < room ? (size_t)length : room - 1;
 }
 
+void *library_open(const char *path, int flags) {
+    errno = 0;
+    void *handle = dlopen(path, flags);
+    if (!handle && errno == ENOMEM) record_lacks_memory();
+    return handle;
+}
+
 /* Whether the opened library has all functions and a version that is known here. */
 static bool take_functions(search *search, const char *path) {
     cupti_library *library = search->library;
@@ -48,7 +56,7 @@ static bool take_functions(search *search, const char *path) {
 }
 
 static bool try_path(search *search, const char *path, int more_flags) {
-    void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | more_flags);
+    void *handle = library_open(path, RTLD_NOW | RTLD_LOCAL | more_flags);
     if (!handle) {
         if (!more_flags && strchr(path, '/')) tell(search, " %s (%s)", path, dlerror());
         return false;
@@ -66,7 +74,9 @@ static bool try_path(search *search, const char *path, int more_flags) {
 
 static bool try_pattern(search *search, const char *pattern) {
     glob_t places;
-    if (glob(pattern, 0, NULL, &places) != 0) return false;
+    int code = glob(pattern, 0, NULL, &places);
+    if (code == GLOB_NOSPACE) record_lacks_memory();
+    if (code != 0) return false;
     for (size_t i = places.gl_pathc; i-- > 0 && !search->found;) /* later versions sort last */
         try_path(search, places.gl_pathv[i], 0);
     globfree(&places);

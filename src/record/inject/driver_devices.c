@@ -26,7 +26,7 @@ typedef struct driver {
 } driver;
 
 static bool open_driver(driver *out) {
-    void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void *library = library_open("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     if (!library) return false;
     *(void **)&out->count = dlsym(library, "cuDeviceGetCount");
     *(void **)&out->name = dlsym(library, "cuDeviceGetName");

@@ -69,7 +69,7 @@ static int (*stream_capture)(void *stream, int *status);
 static int (*stream_query)(void *stream);
 
 static void find_driver(void) {
-    void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+    void *driver = library_open("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
     if (!driver) return;
     *(void **)&stream_capture = dlsym(driver, "cuStreamIsCapturing");
     *(void **)&stream_query = dlsym(driver, "cuStreamQuery");
@@ -290,7 +290,10 @@ static void keep_record(const hr_record_counters *record) {
             done_capacity = capacity;
         }
     }
-    if (done_count < done_capacity) done[done_count++] = *record;
+    if (done_count < done_capacity)
+        done[done_count++] = *record;
+    else
+        record_lacks_memory();
     pthread_mutex_unlock(&done_lock);
 }
 

@@ -8,16 +8,13 @@
 #include <string.h>
 #include <wchar.h>
 
-#define DEPTH_MOST 64 /* nested ranges whose names the window needs */
-
 /* What NVTX's domains and registered strings point to. */
 typedef struct handle {
     int64_t name;
 } handle;
 
 static atomic_llong range_ids;
-static __thread int64_t open_names[DEPTH_MOST];
-static __thread int depth;
+static __thread int depth; /* of the ranges that this thread has open */
 
 static int64_t domain_name(const handle *domain) {
     return domain ? domain->name : -1;
@@ -84,7 +81,8 @@ static int push(const handle *domain, int64_t name) {
     size_t length;
     const char *text = record_string_text(name, &length);
     recorder_range_begins(text, length);
-    if (depth < DEPTH_MOST) open_names[depth] = name;
+    int64_t *open_ranges = thread_log_open_ranges();
+    if (open_ranges && depth < RANGE_DEPTH_MOST) open_ranges[depth] = name;
     log_begin(name, domain, 0);
     return depth++;
 }
@@ -94,8 +92,9 @@ static int pop(const handle *domain) {
     if (depth == 0) return -1;
     log_end(domain, 0);
     depth--;
-    if (depth < DEPTH_MOST) {
-        const char *text = record_string_text(open_names[depth], &length);
+    const int64_t *open_ranges = thread_log_open_ranges();
+    if (open_ranges && depth < RANGE_DEPTH_MOST) {
+        const char *text = record_string_text(open_ranges[depth], &length);
         recorder_range_ends(text, length);
     }
     return depth;
@@ -112,7 +111,10 @@ static uint64_t start(const handle *domain, int64_t name) {
 
 static handle *make_handle(int64_t name) {
     handle *handle = malloc(sizeof *handle); /* for the life of the program, as NVTX's are */
-    if (handle) handle->name = name;
+    if (handle)
+        handle->name = name;
+    else
+        record_lacks_memory();
     return handle;
 }
 

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -38,6 +39,8 @@ static off_t good_length; /* of the file up to its last whole chunk */
 static int failure;       /* errno of the write that failed */
 static int64_t known_threads[THREAD_MOST], last_thread = -1;
 static int known_count;
+static atomic_bool lacks_memory; /* something that was to be recorded is missing for that reason */
+static bool told_memory;
 
 /* ---- strings ---- */
 
@@ -49,6 +52,7 @@ static bool strings_grow(void) {
     int64_t *slots = calloc((size_t)capacity * 2, sizeof *slots);
     if (!items || !slots) {
         free(slots);
+        record_lacks_memory();
         return false;
     }
     for (int64_t i = 0; i < strings.count; i++) {
@@ -74,7 +78,10 @@ static int64_t find_or_add(const char *bytes, size_t length) {
             return strings.slots[slot] - 1;
     }
     char *copy = malloc(length + 1);
-    if (!copy) return -1;
+    if (!copy) {
+        record_lacks_memory();
+        return -1;
+    }
     memcpy(copy, bytes, length);
     copy[length] = 0;
     strings.items[strings.count] = (kept_string){hash, (uint32_t)length, copy};
@@ -167,8 +174,31 @@ bool record_file_open(const char *path) {
     known_count = 0;
     last_thread = -1;
     encoder.records = 0;
+    told_memory = false;
+    atomic_store(&lacks_memory, false);
     hr_trace_encode_next(&encoder);
     return write_all(&header, sizeof header);
+}
+
+/* A chunk that is one sentence, of memory that is always there. */
+static bool write_sentence(const char *sentence, bool of_memory) {
+    static uint8_t room[512];
+    hr_trace_encoder chunk = {.data = room, .capacity = sizeof room};
+    hr_trace_encode_string(&chunk, INT32_MAX, sentence, strlen(sentence));
+    hr_trace_encode(&chunk, HR_RECORD_note,
+                    &(hr_record_note){(int64_t)recorder_clock(), INT32_MAX, of_memory});
+    if (!hr_trace_encode_chunk(&chunk) || !write_all(chunk.data, chunk.length)) return false;
+    good_length += (off_t)chunk.length;
+    return true;
+}
+
+void record_lacks_memory(void) {
+    atomic_store(&lacks_memory, true);
+}
+
+static void tell_memory(void) {
+    if (told_memory || !atomic_load(&lacks_memory)) return;
+    told_memory = write_sentence("the process was out of memory: some of its records are missing", true);
 }
 
 /* Takes back the chunk that broke off and tries to say why in the room that this leaves. */
@@ -177,12 +207,10 @@ static void give_up(void) {
     if (ftruncate(descriptor, good_length) != 0) return;
     if (lseek(descriptor, good_length, SEEK_SET) < 0) return;
     char sentence[160];
-    int length = snprintf(sentence, sizeof sentence, "recording stopped: the file could not be written (%s)",
-                          strerror(reason));
-    hr_trace_encode_next(&encoder);
-    hr_trace_encode_string(&encoder, INT32_MAX, sentence, (size_t)length);
-    hr_trace_encode(&encoder, HR_RECORD_note, &(hr_record_note){(int64_t)recorder_clock(), INT32_MAX});
-    bool said = hr_trace_encode_chunk(&encoder) && write_all(encoder.data, encoder.length);
+    snprintf(sentence, sizeof sentence, "recording stopped: the file could not be written (%s)",
+             strerror(reason));
+    bool said = reason == ENOMEM ? write_sentence("recording stopped: the process is out of memory", true)
+                                 : write_sentence(sentence, false);
     if (!said) {
         said = ftruncate(descriptor, good_length) == 0;
         fprintf(stderr, "headroom record: %s\n", sentence);
@@ -198,7 +226,8 @@ void record_file_flush(void) {
     if (failure) {
         encoder.failed = false;
         give_up();
-    }
+    } else
+        tell_memory();
     hr_trace_encode_next(&encoder);
 }
 
@@ -207,6 +236,14 @@ void record_put(hr_trace_record_kind kind, const void *record) {
     put_new_strings();
     hr_trace_encode(&encoder, kind, record);
     if (encoder.length > CHUNK_BYTES || encoder.failed) record_file_flush();
+}
+
+size_t read_start(const char *path, char *out, size_t size) {
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t length = file < 0 ? -1 : read(file, out, size - 1);
+    if (file >= 0) close(file);
+    out[length < 0 ? 0 : length] = 0;
+    return length < 0 ? 0 : (size_t)length;
 }
 
 void record_thread(int64_t thread) {
@@ -218,9 +255,7 @@ void record_thread(int64_t thread) {
     known_threads[known_count++] = thread;
     char path[64], name[64] = "";
     snprintf(path, sizeof path, "/proc/self/task/%lld/comm", (long long)thread);
-    FILE *file = fopen(path, "re");
-    size_t length = file ? fread(name, 1, sizeof name - 1, file) : 0;
-    if (file) fclose(file);
+    size_t length = read_start(path, name, sizeof name);
     if (length && name[length - 1] == '\n') length--;
     if (length) record_put(HR_RECORD_thread, &(hr_record_thread){thread, record_string(name, length)});
 }

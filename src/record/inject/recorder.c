@@ -6,6 +6,7 @@
 #include "record/inject/recorder.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -50,6 +51,7 @@ typedef struct recorder {
     atomic_llong steps_left;
     taken_buffer *first, *last;
     noted *notes;
+    char loading[4200]; /* the file that says so */
 } recorder;
 
 static recorder state = {.start_lock = PTHREAD_MUTEX_INITIALIZER,
@@ -71,7 +73,10 @@ bool recorder_is_open(void) {
 static void note_text(const char *text, bool is_window, bool opens) {
     size_t length = strlen(text) + 1;
     noted *note = malloc(sizeof *note + length);
-    if (!note) return;
+    if (!note) {
+        record_lacks_memory();
+        return;
+    }
     *note = (noted){.time = (int64_t)recorder_clock(), .is_window = is_window, .opens = opens};
     memcpy(note->text, text, length);
     pthread_mutex_lock(&state.lock);
@@ -96,6 +101,7 @@ void recorder_note(const char *format, ...) {
 void recorder_take_buffer(uint8_t *buffer, size_t valid) {
     taken_buffer *taken = malloc(sizeof *taken);
     if (!taken) {
+        record_lacks_memory();
         free(buffer);
         return;
     }
@@ -167,7 +173,7 @@ static void put_notes(void) {
             record_put(HR_RECORD_window, &(hr_record_window){at->time, at->opens});
         else
             record_put(HR_RECORD_note,
-                       &(hr_record_note){at->time, record_string(at->text, strlen(at->text))});
+                       &(hr_record_note){at->time, record_string(at->text, strlen(at->text)), false});
         free(at);
         at = next;
     }
@@ -234,6 +240,10 @@ static bool start_thread(void) {
     pthread_sigmask(SIG_SETMASK, &all, &before);
     bool started = pthread_create(&state.thread, NULL, drain_loop, NULL) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (!started) { /* what comes until the program ends is written there */
+        record_lacks_memory();
+        record_file_flush();
+    }
     return started;
 }
 
@@ -290,9 +300,7 @@ static void read_settings(void) {
 
 static void put_program(void) {
     char line[1024] = "";
-    FILE *file = fopen("/proc/self/cmdline", "r");
-    size_t length = file ? fread(line, 1, sizeof line - 1, file) : 0;
-    if (file) fclose(file);
+    size_t length = read_start("/proc/self/cmdline", line, sizeof line);
     while (length && !line[length - 1])
         length--;
     for (size_t i = 0; i < length; i++)
@@ -309,18 +317,19 @@ static bool start_once(void) {
     if (!prefix || !*prefix) return false;
     char path[4200];
     snprintf(path, sizeof path, "%s.%d%s", prefix, (int)getpid(), HR_TRACE_FILE_SUFFIX);
+    snprintf(state.loading, sizeof state.loading, "%s.%d%s", prefix, (int)getpid(), HR_TRACE_LOADING_SUFFIX);
     if (!record_file_open(path)) {
         fprintf(stderr, "headroom record: %s cannot be written; the program runs unrecorded\n", path);
         return false;
     }
     read_settings();
     put_program();
-    record_file_flush();
     state.ending = false;
+    if (!state.watches_forks) state.watches_forks = pthread_atfork(NULL, NULL, forget_parent) == 0;
+    bool ends = atexit(finish) == 0;
+    if (!ends || !state.watches_forks) record_lacks_memory();
+    record_file_flush();
     state.thread_running = start_thread();
-    if (!state.watches_forks) pthread_atfork(NULL, NULL, forget_parent);
-    state.watches_forks = true;
-    atexit(finish);
     atomic_store(&state.window, WINDOW_WAITS);
     state.running = true;
     if (!state.from[0]) open_window();
@@ -339,9 +348,14 @@ bool recorder_start(void) {
 }
 
 static void start_cuda(void) {
-    if (!activity_start()) return;
+    int mark = open(state.loading, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+    if (mark >= 0) close(mark);
+    bool started = activity_start();
+    unlink(state.loading);
+    if (!started) return;
     state.cuda = true;
-    atexit(finish); /* before the driver's own end, also where NVTX started first */
+    if (atexit(finish) != 0)
+        record_lacks_memory(); /* before the driver's own end, also where NVTX started first */
     if (recorder_is_open()) activity_open();
 }
 

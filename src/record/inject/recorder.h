@@ -65,11 +65,17 @@ void record_thread(int64_t thread);
 void record_file_flush(void);
 void record_file_close(void);
 bool record_file_failed(void);
+/* The process has no memory for something that was to be recorded: the file says so once. From any thread. */
+void record_lacks_memory(void);
+/* The first bytes of a file of the kernel's, 0 behind them; their number. Allocates nothing. */
+size_t read_start(const char *path, char *out, size_t size);
 /* In a child of fork: the file is its parent's. */
 void record_file_forget(void);
 
 /* ---- cupti_open.c ---- */
 
+/* dlopen(), which says where it fails for want of memory. */
+void *library_open(const char *path, int flags);
 /* Fills `out` with the nearest CUPTI that works; otherwise false, with a sentence of what was tried. */
 bool cupti_open(cupti_library *out, char *sentence, size_t size);
 
@@ -195,6 +201,9 @@ void sampled_counters_forget(void);
 
 /* The calling thread's number, as the kernel counts. */
 int64_t thread_log_thread(void);
+/* Names of the ranges that the calling thread has open, RANGE_DEPTH_MOST; NULL where there is no memory. */
+#define RANGE_DEPTH_MOST 64
+int64_t *thread_log_open_ranges(void);
 void thread_log_append(hr_trace_record_kind kind, const void *record, size_t size);
 /* Moves what the program's threads have logged so far to the file. */
 void thread_logs_drain(void);

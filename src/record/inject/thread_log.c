@@ -31,6 +31,7 @@ typedef struct thread_log {
     block *first, *last;
     int blocks;
     int64_t thread, dropped;
+    int64_t open_ranges[RANGE_DEPTH_MOST];
     bool ended; /* its thread */
 } thread_log;
 
@@ -56,7 +57,10 @@ static void make_thread_key(void) {
 static thread_log *find_log(void) {
     if (own_log) return own_log;
     thread_log *log = calloc(1, sizeof *log);
-    if (!log) return NULL;
+    if (!log) {
+        record_lacks_memory();
+        return NULL;
+    }
     pthread_mutex_init(&log->lock, NULL);
     log->thread = syscall(SYS_gettid);
     pthread_once(&thread_key_once, make_thread_key);
@@ -71,7 +75,10 @@ static thread_log *find_log(void) {
 static bool has_room(thread_log *log) {
     if (log->last && log->last->count < BLOCK_RECORDS) return true;
     block *more = log->blocks < BLOCK_MOST ? malloc(sizeof *more) : NULL;
-    if (!more) return false;
+    if (!more) {
+        if (log->blocks < BLOCK_MOST) record_lacks_memory();
+        return false;
+    }
     more->next = NULL;
     more->count = 0;
     if (log->last)
@@ -86,6 +93,11 @@ static bool has_room(thread_log *log) {
 int64_t thread_log_thread(void) {
     thread_log *log = find_log();
     return log ? log->thread : 0;
+}
+
+int64_t *thread_log_open_ranges(void) {
+    thread_log *log = find_log();
+    return log ? log->open_ranges : NULL;
 }
 
 void thread_log_append(hr_trace_record_kind kind, const void *record, size_t size) {
