@@ -34,9 +34,12 @@ void hr_draft_remove_call(hr_draft *draft, int call) {
 
 void hr_draft_replace(hr_draft *draft, int work, double nanoseconds) {
     const hr_analysis *analysis = draft->analysis;
+    const hr_graph *graph = &analysis->graph;
     int32_t call = analysis->works[work].call;
+    int behind = hr_graph_edge(graph, hr_work_vertex(analysis, work), HR_EDGE_STREAM);
     hr_draft_work(draft, work, nanoseconds);
-    hr_draft_edit(draft, hr_graph_edge(&analysis->graph, hr_work_vertex(analysis, work), HR_EDGE_STREAM), 0);
+    /* what the work waited for beside its stream, what takes its place waits for, too */
+    if (behind >= 0 && graph->latency[behind] <= analysis->queued_ns) hr_draft_edit(draft, behind, 0);
     if (call >= 0 && analysis->calls[call].work == analysis->calls[call].last_work)
         hr_draft_remove_call(draft, call);
 }

@@ -235,7 +235,10 @@ static hr_time_kind copy_kind(const hr_trace *trace, const hr_event *event) {
         const hr_copy *copy = &trace->copies.items[event->detail];
         bool host_from = copy->from == HR_MEMORY_PAGEABLE || copy->from == HR_MEMORY_PINNED;
         bool host_to = copy->to == HR_MEMORY_PAGEABLE || copy->to == HR_MEMORY_PINNED;
-        if (host_from || host_to) return HR_TIME_HOST_LINK;
+        /* a reader that knows one end alone was told of the host and the device */
+        bool half_known = (copy->from == HR_MEMORY_DEVICE && copy->to == HR_MEMORY_UNKNOWN) ||
+                          (copy->to == HR_MEMORY_DEVICE && copy->from == HR_MEMORY_UNKNOWN);
+        if (host_from || host_to || half_known) return HR_TIME_HOST_LINK;
         if (copy->from == HR_MEMORY_PEER || copy->to == HR_MEMORY_PEER) return HR_TIME_COMMUNICATION;
     }
     return strstr(name, "HtoD") || strstr(name, "DtoH") || strstr(name, "Host") || strstr(name, "M2D") ||

@@ -23,25 +23,27 @@ static int compare_times(const void *left, const void *right) {
     return (*a > *b) - (*a < *b);
 }
 
-/* Work whose call is not in the file was launched when the work before it in its stream was; where there is
- * none, before the recording began. A trace without any calls knows nothing better than the beginning of the
- * work. */
+/* Work whose call is not in the file waited in its queue as long as the last work before it of which that is
+ * known; where there is none, it was launched before the recording began. A trace without any calls knows
+ * nothing better than the beginning of the work. */
 static void set_launch_times(hr_analysis *analysis) {
     size_t tracks = (size_t)analysis->trace->tracks.count;
-    int64_t *last = hr_arena_alloc(analysis->arena, tracks * sizeof *last);
+    int32_t *last = hr_arena_alloc(analysis->arena, tracks * sizeof *last);
     bool *known = hr_arena_alloc(analysis->arena, tracks * sizeof *known);
     for (size_t i = 0; i < tracks; i++)
-        last[i] = HR_BEFORE_TRACE;
+        last[i] = -1;
     for (int i = 0; i < analysis->work_count; i++)
         known[analysis->works[i].stream] |= analysis->works[i].call >= 0;
     for (int i = 0; i < analysis->work_count; i++) {
         hr_work *work = &analysis->works[i];
-        int64_t *before = &last[work->stream];
+        int32_t before = last[work->stream];
         if (work->call >= 0) {
             work->launched = analysis->calls[work->call].start;
-            if (work->launched > *before) *before = work->launched;
-        } else
-            work->launched = known[work->stream] ? *before : work->start;
+            last[work->stream] = i;
+        } else if (before >= 0)
+            work->launched = work->start - (analysis->works[before].start - analysis->works[before].launched);
+        else
+            work->launched = known[work->stream] ? HR_BEFORE_TRACE : work->start;
     }
     analysis->launch_times =
         hr_arena_alloc(analysis->arena, (size_t)analysis->work_count * sizeof *analysis->launch_times);

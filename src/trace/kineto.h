@@ -37,6 +37,8 @@
     X(GRAPH, "graph id")                                                                                     \
     X(GRAPH_NODE, "graph node id")                                                                           \
     X(BYTES, "bytes")                                                                                        \
+    X(BYTES, "size") /* of a copy of MTIA, with its direction */                                              \
+    X(DIRECTION, "direction")                                                                                \
     X(BYTES, "Bytes")                                                                                        \
     X(SHAPES, "Input Dims")                                                                                  \
     X(SHAPES, "Input dims")                                                                                  \
@@ -78,6 +80,7 @@ typedef enum hr_kineto_field {
     HR_KINETO_GRAPH,
     HR_KINETO_GRAPH_NODE,
     HR_KINETO_BYTES,
+    HR_KINETO_DIRECTION,
     HR_KINETO_SHAPES,
     HR_KINETO_DTYPES,
     HR_KINETO_SEQUENCE,

@@ -209,10 +209,17 @@ static hr_copy copy_of(hr_kineto_adder *adder, const hr_kineto_event *event) {
         copy.to = (uint8_t)memory_named(arrow, (size_t)(end - arrow));
     } else if (open)
         copy.to = (uint8_t)memory_named(open, (size_t)(end - open));
-    /* ROCm writes (Host -> Device) or CopyHostToDevice, SYCL M2D and D2M: which end is the device, not what
-     * the host's memory is */
-    if (contains(name, "HostToDevice") || contains(name, "M2D")) copy.to = HR_MEMORY_DEVICE;
-    if (contains(name, "DeviceToHost") || contains(name, "D2M")) copy.from = HR_MEMORY_DEVICE;
+    if (hr_kineto_has(event, HR_KINETO_DIRECTION)) name = &event->fields[HR_KINETO_DIRECTION];
+    /* ROCm writes (Host -> Device) or CopyHostToDevice, SYCL M2D and D2M: MTIA a direction: which end is
+     * the device, not what the host's memory is */
+    static const char *const to_device[] = {"HostToDevice", "M2D", "HOST_TO_DEVICE"}, *const from_device[] = {
+                                                                                          "DeviceToHost",
+                                                                                          "D2M",
+                                                                                          "DEVICE_TO_HOST"};
+    for (int i = 0; i < 3; i++) {
+        if (contains(name, to_device[i])) copy.to = HR_MEMORY_DEVICE;
+        if (contains(name, from_device[i])) copy.from = HR_MEMORY_DEVICE;
+    }
     return copy;
 }
 
@@ -305,19 +312,37 @@ static void unknown_category(hr_kineto_adder *adder, const hr_kineto_event *even
     hr_trace_build_skip(adder->build, reason, event->offset);
 }
 
+/* What the queues of a device note beside its programs: there a wait is no work, and a copy is no kernel. */
+static const struct {
+    const char *category, *name;
+    int kind;
+} notes[] = {{"mtia_ccp_events", "event_wait", LEFT_OUT},
+             {"mtia_ccp_events", "event_record", LEFT_OUT},
+             {"mtia_ccp_events", "dma_request", HR_EVENT_COPY}};
+
+static int kind_by_name(const hr_kineto_event *event, int kind) {
+    if (!hr_kineto_has(event, HR_KINETO_NAME)) return kind;
+    const hr_json_slice *name = &event->fields[HR_KINETO_NAME];
+    /* before there was a category for them, steps were operators */
+    if (kind == HR_EVENT_OPERATOR && starts_with(name, "ProfilerStep")) return HR_EVENT_RANGE;
+    if (kind != HR_EVENT_KERNEL) return kind;
+    for (size_t i = 0; i < sizeof notes / sizeof *notes; i++)
+        if (hr_json_is(name, notes[i].name) &&
+            hr_json_is(&event->fields[HR_KINETO_CATEGORY], notes[i].category))
+            return notes[i].kind;
+    return kind;
+}
+
 static int kind_of(hr_kineto_adder *adder, const hr_kineto_event *event) {
     if (!hr_kineto_has(event, HR_KINETO_CATEGORY)) return HR_EVENT_RANGE;
     const hr_json_slice *category = &event->fields[HR_KINETO_CATEGORY];
     for (size_t i = 0; i < sizeof categories / sizeof *categories; i++)
         if (category->length == categories[i].length && category->text[0] == categories[i].text[0] &&
             memcmp(category->text, categories[i].text, category->length) == 0) {
-            /* before there was a category for them, steps were operators */
-            bool step = categories[i].kind == HR_EVENT_OPERATOR && hr_kineto_has(event, HR_KINETO_NAME) &&
-                        starts_with(&event->fields[HR_KINETO_NAME], "ProfilerStep");
             if (categories[i].runtime)
                 snprintf(hr_trace_build_rank(adder->build)->runtime, sizeof(hr_rank){0}.runtime, "%s",
                          categories[i].runtime);
-            return step ? HR_EVENT_RANGE : categories[i].kind;
+            return kind_by_name(event, categories[i].kind);
         }
     if (category->length) unknown_category(adder, event);
     return HR_EVENT_RANGE;
