@@ -165,6 +165,14 @@ hr_call_class hr_classify_call(const char *name) {
 
 /* ---- ranges and operators ---- */
 
+/* What a compiler's own code does when its product runs: frames of its file, and the look for it in its
+ * cache. */
+static bool runs_compiled(const char *name) {
+    const char *function = strstr(name, "): ");
+    bool frame = strstr(name, ".py(") && function;
+    return frame ? !holds(function, "compile") : holds(name, "cache lookup");
+}
+
 unsigned hr_classify_range(const char *name) {
     static const struct {
         const char *word;
@@ -188,6 +196,7 @@ unsigned hr_classify_range(const char *name) {
         {"torchdynamo", HR_RANGE_COMPILE},
         {"compile_fx", HR_RANGE_COMPILE},
         {"triton_compile", HR_RANGE_COMPILE},
+        {"(dynamo_timed)", HR_RANGE_COMPILE},
         {"layer_norm", HR_RANGE_NORMALISATION},
         {"batch_norm", HR_RANGE_NORMALISATION},
         {"group_norm", HR_RANGE_NORMALISATION},
@@ -206,6 +215,7 @@ unsigned hr_classify_range(const char *name) {
     unsigned bits = 0;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         if (holds(name, rows[i].word)) bits |= rows[i].bits;
+    if ((bits & HR_RANGE_COMPILE) && runs_compiled(name)) bits &= ~(unsigned)HR_RANGE_COMPILE;
     if (holds(name, "zero_grad")) bits &= ~(unsigned)HR_RANGE_OPTIMIZER;
     return bits;
 }

@@ -79,12 +79,14 @@ typedef struct hr_steps {
     int slow_count; /* steps of two lengths: so many take `slow` on average, the others `usual`; 0 = they do
                        not */
     double slow, usual; /* seconds */
+    int behind; /* work that the first step begins with: the device ran older work until then; -1 = none */
 } hr_steps;
 
 /* What the file lacks or cannot be right in; counts of one rank. */
 typedef struct hr_integrity {
     int64_t launches, lost;        /* calls that start work; those of them whose work is not in the file */
     int64_t copies_lost;           /* copies that held the host, without work in the file */
+    int64_t captured;              /* launches that went into a graph, which did nothing yet */
     int64_t graphs, graphs_as_one; /* launches of graphs; those with one kernel in the file */
     int64_t works, orphans;        /* work of devices; without its call in the file */
     int64_t before;                /* of those launched before the recording began: they belong to no step */

@@ -104,6 +104,17 @@ static const char *impossible_times(const facts *facts, const char **record) {
 
 /* ---- work that is not there ---- */
 
+static const char *captures_graphs(const facts *facts, const char **record) {
+    int64_t captured = facts->sums->captured;
+    if (captured <= facts->sums->launches || facts->idle <= DECISIVE) return NULL;
+    *record = "the steps that launch the graph, after it was captured";
+    return hr_draft_text(
+        facts->draft,
+        "%lld of %lld launches are captured into a graph and run later: this is how the graph is "
+        "made, not a step",
+        (long long)captured, (long long)(captured + facts->sums->launches));
+}
+
 static const char *lacks_kernels(const facts *facts, const char **record) {
     if (!hr_works_are_lost(facts->sums) || facts->unrecorded <= DECISIVE) return NULL;
     *record = facts->truncated
@@ -178,13 +189,16 @@ static const char *lacks_launches(const facts *facts, const char **record) {
 }
 
 /* In the order in which they are asked: each is a doubt about the whole. */
-static const doubt_fn doubts[] = {of_several_runs, breaks_off,      repeats_ids,          has_no_durations,
-                                  lacks_kernels,   lacks_copies,    graphs_of_one_kernel, whole_graphs,
-                                  lacks_launches,  works_too_early, impossible_times,     of_unknown_kinds};
+static const doubt_fn doubts[] = {of_several_runs, breaks_off,     repeats_ids,     has_no_durations,
+                                  captures_graphs, lacks_kernels,  lacks_copies,    graphs_of_one_kernel,
+                                  whole_graphs,    lacks_launches, works_too_early, impossible_times,
+                                  of_unknown_kinds};
 
 /* ---- notes ---- */
 
 static int list_notes(const hr_integrity *sums, hr_draft *draft, const char **notes) {
+    const hr_analysis *analysis = draft->analysis;
+    const hr_work *behind = analysis->steps.behind < 0 ? NULL : &analysis->works[analysis->steps.behind];
     const struct {
         int64_t count, of;
         const char *format;
@@ -196,6 +210,12 @@ static int list_notes(const hr_integrity *sums, hr_draft *draft, const char **no
         {sums->graphs_as_one, sums->graphs, "%lld of %lld launches of graphs show one kernel"},
     };
     int count = 0;
+    if (behind)
+        notes[count++] = hr_draft_text(
+            draft,
+            "the device's first work here began %s after its launch, behind work from before the "
+            "recording: the first step begins with it",
+            hr_time_text((double)(behind->start - behind->launched) * 1e-9).text);
     if (sums->before)
         notes[count++] =
             hr_draft_text(draft, "%s launched before the recording began, and %s to no step",

@@ -36,6 +36,7 @@ static void count_call(hr_analysis *analysis, hr_host_call *call, thread_state *
     call->after_lost = state->lost;
     if (strstr(name, "BeginCapture")) state->captures = true;
     if (strstr(name, "EndCapture")) state->captures = false;
+    sums->captured += launches && state->captures;
     if (launches && !state->captures && !strstr(name, "HostFunc") && !failed(analysis, call)) {
         sums->launches++;
         call->lost = call->work < 0;

@@ -74,6 +74,10 @@ static int64_t step_time(const hr_analysis *analysis, const int64_t *times, int 
     const hr_steps *steps = &analysis->steps;
     int64_t bound = step < steps->count ? steps->items[step].host_start : steps->items[step - 1].host_end;
     int64_t latest = host_time(analysis, times, bound);
+    if (steps->behind >= 0) {
+        int64_t begin = times[hr_work_vertex(analysis, steps->behind)];
+        if (begin > latest) latest = begin;
+    }
     for (int i = 0; i < analysis->work_count; i++) {
         const hr_work *work = &analysis->works[i];
         int64_t end = times[hr_work_vertex(analysis, i) + 1];

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define BEHIND_NS 1000000 /* no launch takes so long to reach an idle device */
+
 /* ---- when work was launched ---- */
 
 static int compare_times(const void *left, const void *right) {
@@ -166,6 +168,26 @@ static void trim(const hr_analysis *analysis, hr_bounds *bounds) {
     bounds->count--;
 }
 
+/* The first work of a stream that was launched long before it began, while the device did next to nothing:
+ * until then it ran what was launched before the recording, of which nothing is known. -1 = there is none. */
+static int first_behind(const hr_analysis *analysis) {
+    bool *begun = hr_arena_alloc(analysis->arena, (size_t)analysis->trace->tracks.count * sizeof *begun);
+    int64_t busy = 0, first = INT64_MIN;
+    for (int i = 0; i < analysis->work_count; i++) {
+        const hr_work *work = &analysis->works[i];
+        if (work->device != analysis->device) continue;
+        if (first == INT64_MIN) first = work->start;
+        if (busy > (work->start - first) / 20) return -1;
+        const hr_host_call *call = work->call < 0 ? NULL : &analysis->calls[work->call];
+        /* of a graph others may have run before it that are not in the file */
+        bool launched = call && call->kind != HR_CALL_GRAPH_LAUNCH && !begun[work->stream];
+        if (launched && work->start - call->end > BEHIND_NS) return i;
+        begun[work->stream] = true;
+        busy += work->end - work->start;
+    }
+    return -1;
+}
+
 /* Gives works and calls their step, and the steps their beginning on the device. */
 static void make_steps(hr_analysis *analysis, const hr_bounds *from) {
     hr_arena *arena = analysis->arena;
@@ -184,7 +206,8 @@ static void make_steps(hr_analysis *analysis, const hr_bounds *from) {
         int after = work->step + 1; /* the first boundary after its launch; 0 for what comes before all */
         if (work->end > ends[after]) ends[after] = work->end;
     }
-    int64_t device = INT64_MIN;
+    int behind = first_behind(analysis);
+    int64_t device = behind < 0 ? INT64_MIN : analysis->works[behind].start;
     for (int i = 0; i <= count; i++) {
         if (ends[i] > device) device = ends[i];
         int64_t begin = device > bounds[i] ? device : bounds[i];
@@ -193,8 +216,12 @@ static void make_steps(hr_analysis *analysis, const hr_bounds *from) {
         if (i > 0) items[i - 1].end = begin;
     }
     int halted = halted_steps(analysis, bounds, count);
-    analysis->steps = (hr_steps){
-        .found_by = from->found_by, .items = items, .count = count, .first = halted, .halted = halted};
+    analysis->steps = (hr_steps){.found_by = from->found_by,
+                                 .items = items,
+                                 .count = count,
+                                 .first = halted,
+                                 .halted = halted,
+                                 .behind = behind};
     summarise(&analysis->steps, hr_arena_alloc(arena, (size_t)(count + 1) * sizeof(double)));
     analysis->origin = bounds[0];
     analysis->step_track = from->track;
