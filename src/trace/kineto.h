@@ -37,7 +37,7 @@
     X(GRAPH, "graph id")                                                                                     \
     X(GRAPH_NODE, "graph node id")                                                                           \
     X(BYTES, "bytes")                                                                                        \
-    X(BYTES, "size") /* of a copy of MTIA, with its direction */                                              \
+    X(BYTES, "size") /* of a copy of MTIA, with its direction */                                             \
     X(DIRECTION, "direction")                                                                                \
     X(BYTES, "Bytes")                                                                                        \
     X(SHAPES, "Input Dims")                                                                                  \
