@@ -154,7 +154,14 @@ static const struct user_case {
      {64, 32768, 64},
      "3 stages: topk, map, topk",
      "topk_select(",
-     {{3, 1100, 1050}, {2, 70, 5}, {1, 3, 3}, {2, 3000, 2}}},
+     {{3, 1100, 1050}, {2, 70, 5}, {1, 3, 3}, {2, 7000, 2}}},
+    {"kernel few(x: f32[M, N], i: i32[M, N]) -> (p: i32[M, K], j: i32[M, K]) {\n"
+     "    _, p[m, r] = topk[n, r < K](x[m, n])\n"
+     "    _, j[m, r] = topk[n, r < K](abs(i[m, n] % 9 - 4)) }",
+     {4096, 256, 8},
+     "2 stages: topk, topk",
+     "topk_warp<",
+     {{19, 150, 7}, {3, 1, 1}, {2, 1000, 32}, {9, 2500, 40}}},
     {"kernel products(x: f32[M, N], i: i8[M, N]) -> (p: f32[M], q: f32[N], w: i64[M]) {\n"
      "    p[m] = prod[n](1 + x[m, n] / 64)\n    q[n] = prod[m](1 + x[m, n] / 64)\n"
      "    w[m] = prod[n](i[m, n] % 2) }",

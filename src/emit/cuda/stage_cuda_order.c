@@ -2,7 +2,7 @@
  *
  * A scan along memory: a block a row, tile by tile, joined in f64 (templates/cuda/cuda_order.h). Of few long
  * rows blocks take parts, once to see what each comes to and once more for its values. Across memory: a
- * thread a column, which goes along it. topk: a block a row.
+ * thread a column, which goes along it. topk: a block a row, of short rows a warp.
  */
 #include "emit/cuda/stage_cuda_order.h"
 #include "emit/reduce.h"
@@ -38,6 +38,7 @@ const hr_size *hr_cuda_ordered_size(hr_sizes *sizes, const hr_plan *plan, const 
 }
 
 int hr_cuda_ordered_run(const hr_plan *plan, const hr_stage *stage) {
+    if (stage->shape == HR_SHAPE_TOPK) return plan->general ? 1 : hr_grid_of(stage)->block_rows;
     return is_across(plan, stage) ? COLUMN_THREADS : 1;
 }
 
@@ -222,21 +223,25 @@ static void print_across(hr_cuda_stage *s) {
     shut(p, "");
 }
 
-static void print_topk(hr_cuda_stage *s) {
+/* `order`: the element at a place of the task's row as a number in its order. */
+static void print_order(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     const hr_expr *body = s->stage->steps[0].value;
-    const int along = s->stage->row[0], ranks = value_of(s)->args[1]->index;
-    const char *size = hr_emit_index_size(p, along), *rank = hr_emit_index(p, ranks);
-    const bool wide = body->type == HR_F64 || body->type == HR_I64;
-    hr_print(p, "__shared__ topk_shared<%s> shared;", wide ? "uint64_t" : "uint32_t");
-    hr_print(p, "const int64_t most = %s;", hr_emit_index_size(p, ranks));
-    open(p, "for (int64_t task = blockIdx.x; task < total && most > 0; task += gridDim.x)");
     hr_cuda_print_task_indices(s);
     open(p, "const auto order = [&](int64_t place)");
     print_place(s, "place");
     hr_print(p, "return order_of((%s)%s);", hr_c_compute(body->type), hr_expr_text(p, body));
     shut(p, ";");
-    open(p, "if (most <= TOPK_LIST)");
+}
+
+/* A row a block, in a list in shared memory; where more are wanted than it holds, by the rank of each. */
+static void print_topk_row(hr_cuda_stage *s, const char *loop) {
+    hr_printer *p = s->p;
+    const int ranks = value_of(s)->args[1]->index;
+    const char *size = hr_emit_index_size(p, s->stage->row[0]), *rank = hr_emit_index(p, ranks);
+    open(p, loop);
+    print_order(s);
+    open(p, "if (most <= TOPK_MOST)");
     hr_print(p, "topk_select(shared, order, %s, (int)most);", size);
     open(p,
          hr_format(p, "for (int64_t %s = threadIdx.x; %s < most; %s += %d)", rank, rank, rank, TOPK_BLOCK));
@@ -251,6 +256,50 @@ static void print_topk(hr_cuda_stage *s) {
     print_store(s, "place", HR_I64);
     shut(p, "");
     shut(p, "");
+    shut(p, "");
+}
+
+/* A row a warp, in registers, where it is short and few of it are wanted. */
+static void print_topk_warp(hr_cuda_stage *s, int rows) {
+    hr_printer *p = s->p;
+    const int ranks = value_of(s)->args[1]->index;
+    const char *size = hr_emit_index_size(p, s->stage->row[0]), *rank = hr_emit_index(p, ranks);
+    open(p, hr_format(p, "if (%s <= %d && most <= 32)", size, HR_CUDA_TOPK_WARP));
+    hr_print(p, "const int64_t task = first + threadIdx.x / 32;");
+    hr_print(p, "if (task >= total) continue;");
+    print_order(s);
+    hr_print(p, "uint32_t place;");
+    for (int items = 4; 32 * items <= HR_CUDA_TOPK_WARP; items *= 2) {
+        const char *which =
+            32 * items == HR_CUDA_TOPK_WARP ? "" : hr_format(p, "if (%s <= %d) ", size, 32 * items);
+        hr_print(p, "%s%splace = topk_warp<%d>(order, (int)%s, (int)most);", items > 4 ? "else " : "", which,
+                 items, size);
+    }
+    hr_print(p, "const int64_t %s = threadIdx.x %% 32;", rank);
+    hr_print(p, "if (%s >= most) continue;", rank);
+    print_store(s, "(int64_t)place", HR_I64);
+    hr_print(p, "continue;");
+    shut(p, "");
+    print_topk_row(
+        s, hr_format(p, "for (int64_t task = first; task < total && task < first + %d; task++)", rows));
+}
+
+static void print_topk(hr_cuda_stage *s) {
+    hr_printer *p = s->p;
+    const hr_expr *body = s->stage->steps[0].value;
+    const int rows = hr_cuda_ordered_run(s->plan, s->stage);
+    const bool wide = body->type == HR_F64 || body->type == HR_I64;
+    hr_print(p, "__shared__ topk_shared<%s> shared;", wide ? "uint64_t" : "uint32_t");
+    hr_print(p, "const int64_t most = %s;", hr_emit_index_size(p, value_of(s)->args[1]->index));
+    if (rows == 1) {
+        print_topk_row(s, "for (int64_t task = blockIdx.x; task < total && most > 0; task += gridDim.x)");
+        return;
+    }
+    open(p, hr_format(p,
+                      "for (int64_t first = (int64_t)blockIdx.x * %d; first < total && most > 0; first += "
+                      "(int64_t)gridDim.x * %d)",
+                      rows, rows));
+    print_topk_warp(s, rows);
     shut(p, "");
 }
 

@@ -98,10 +98,19 @@ static __device__ inline uint64_t order_of(int64_t x) {
     return (uint64_t)x ^ (uint64_t)1 << 63;
 }
 
-/* What a block shares while it looks for them. */
-enum { TOPK_THREADS = 256, TOPK_LIST = 1024 };
+static __device__ inline void topk_lower(uint32_t *least, uint32_t order) {
+    atomicMin(least, order);
+}
+static __device__ inline void topk_lower(uint64_t *least, uint64_t order) {
+    atomicMin((unsigned long long *)least, (unsigned long long)order);
+}
+
+/* What a block shares while it looks for them: of those that may be wanted `count`, in no order. A tile of
+ * elements, all of which may be, has its place behind those that are. */
+enum { TOPK_THREADS = 256, TOPK_MOST = 1024, TOPK_ITEMS = 8, TOPK_TILE = TOPK_THREADS * TOPK_ITEMS };
+enum { TOPK_LIST = TOPK_MOST + TOPK_TILE };
 template <class ORDER> struct topk_shared {
-    ORDER order[TOPK_LIST];
+    ORDER order[TOPK_LIST], least;
     uint32_t place[TOPK_LIST];
     uint32_t bins[256], warps[TOPK_THREADS / 32];
     uint32_t digit, above, held, count;
@@ -133,11 +142,11 @@ template <class ORDER> static __device__ inline void topk_find_digit(topk_shared
 /* A digit of the numbers that agree with `prefix` where `mask` says. True where all that agree then are
  * wanted. */
 template <class ORDER, class KEY, class NUMBER>
-static __device__ inline bool topk_digit(topk_shared<ORDER> &s, NUMBER number, int64_t count, int shift,
-                                         KEY &prefix, KEY &mask, uint32_t &wanted) {
+static __device__ inline bool topk_digit(topk_shared<ORDER> &s, NUMBER number, int shift, KEY &prefix,
+                                         KEY &mask, uint32_t &wanted) {
     s.bins[threadIdx.x] = 0;
     __syncthreads();
-    for (int64_t at = threadIdx.x; at < count; at += TOPK_THREADS) {
+    for (uint32_t at = threadIdx.x; at < s.count; at += TOPK_THREADS) {
         KEY key;
         if (number(at, key) && (key & mask) == prefix) atomicAdd(&s.bins[(key >> shift) & 255], 1u);
     }
@@ -147,6 +156,48 @@ static __device__ inline bool topk_digit(topk_shared<ORDER> &s, NUMBER number, i
     mask |= (KEY)255 << shift;
     wanted -= s.above;
     return s.held == wanted;
+}
+
+/* Of a longer list the `most` first in order stay, and s.least is the last of them. The digits of that one
+ * are found from the first on, then those of its place where several are equal. */
+template <class ORDER> static __device__ inline void topk_shrink(topk_shared<ORDER> &s, int most) {
+    enum { EACH = TOPK_LIST / TOPK_THREADS };
+    ORDER prefix = 0, mask = 0, order[EACH];
+    uint32_t wanted = (uint32_t)most, place_prefix = 0, place_mask = 0, place[EACH];
+    bool found = false;
+    const auto by_order = [&](uint32_t at, ORDER &key) {
+        key = s.order[at];
+        return true;
+    };
+    const auto by_place = [&](uint32_t at, uint32_t &key) {
+        key = ~s.place[at];
+        return s.order[at] == prefix;
+    };
+    for (int shift = 8 * (int)sizeof(ORDER) - 8; shift >= 0 && !found; shift -= 8)
+        found = topk_digit(s, by_order, shift, prefix, mask, wanted);
+    for (int shift = 24; shift >= 0 && !found; shift -= 8)
+        found = topk_digit(s, by_place, shift, place_prefix, place_mask, wanted);
+    uint32_t stays = 0;
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        const uint32_t at = threadIdx.x + TOPK_THREADS * i;
+        order[i] = 0, place[i] = 0;
+        if (at >= s.count) continue;
+        order[i] = s.order[at], place[i] = s.place[at];
+        const bool equal = (order[i] & mask) == prefix && (~place[i] & place_mask) >= place_prefix;
+        stays |= (uint32_t)((order[i] & mask) > prefix || equal) << i;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) s.count = 0, s.least = ~(ORDER)0;
+    __syncthreads();
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+        if (!(stays >> i & 1)) continue;
+        const uint32_t slot = atomicAdd(&s.count, 1u);
+        s.order[slot] = order[i], s.place[slot] = place[i];
+        topk_lower(&s.least, order[i]);
+    }
+    __syncthreads();
 }
 
 /* The list in order, by a network for `most` elements or more. */
@@ -173,37 +224,67 @@ template <class ORDER> static __device__ inline void topk_sort(topk_shared<ORDER
     __syncthreads();
 }
 
-/* The places of the `most` largest of a row of `count`, in order, in s.place. `most` is at most TOPK_LIST;
- * order(at) is an element's. The digits of the last one that is wanted are found from the first on, of its
- * place where several are equal; then all that are no less are collected. */
+/* The places of the `most` largest of a row of `count`, in order, in s.place. `most` is at most TOPK_MOST;
+ * order(at) is an element's. The row is read once: what is no more than the least of as many as are wanted is
+ * left out, and the list shrinks when the next tile may have no room in it. */
 template <class ORDER, class ELEMENT>
 static __device__ inline void topk_select(topk_shared<ORDER> &s, ELEMENT order, int64_t count, int most) {
-    ORDER prefix = 0, mask = 0;
-    uint32_t wanted = (uint32_t)most, place_prefix = 0, place_mask = 0;
-    bool found = false;
-    const auto by_order = [&](int64_t at, ORDER &key) {
-        key = order(at);
-        return true;
-    };
-    const auto by_place = [&](int64_t at, uint32_t &key) {
-        key = ~(uint32_t)at;
-        return order(at) == prefix;
-    };
-    for (int shift = 8 * (int)sizeof(ORDER) - 8; shift >= 0 && !found; shift -= 8)
-        found = topk_digit(s, by_order, count, shift, prefix, mask, wanted);
-    for (int shift = 24; shift >= 0 && !found; shift -= 8)
-        found = topk_digit(s, by_place, count, shift, place_prefix, place_mask, wanted);
+    bool full = false;
     if (threadIdx.x == 0) s.count = 0;
     __syncthreads();
-    for (int64_t at = threadIdx.x; at < count; at += TOPK_THREADS) {
-        const ORDER key = order(at);
-        const bool equal = (key & mask) == prefix && (~(uint32_t)at & place_mask) >= place_prefix;
-        if ((key & mask) <= prefix && !equal) continue;
-        const uint32_t slot = atomicAdd(&s.count, 1u);
-        s.order[slot] = key, s.place[slot] = (uint32_t)at;
+    for (int64_t tile = 0; tile < count; tile += TOPK_TILE) {
+        ORDER key[TOPK_ITEMS];
+#pragma unroll
+        for (int i = 0; i < TOPK_ITEMS; i++) {
+            const int64_t at = tile + TOPK_THREADS * i + threadIdx.x;
+            key[i] = at < count ? order(at) : 0;
+        }
+        const ORDER least = full ? s.least : 0;
+#pragma unroll
+        for (int i = 0; i < TOPK_ITEMS; i++) {
+            const int64_t at = tile + TOPK_THREADS * i + threadIdx.x;
+            if (at >= count || (full && key[i] <= least)) continue;
+            const uint32_t slot = atomicAdd(&s.count, 1u);
+            s.order[slot] = key[i], s.place[slot] = (uint32_t)at;
+        }
+        __syncthreads();
+        const uint32_t held = s.count;
+        __syncthreads();
+        if (held <= TOPK_MOST) continue;
+        topk_shrink(s, most);
+        full = true;
     }
-    __syncthreads();
+    if (s.count > (uint32_t)most) topk_shrink(s, most);
     topk_sort(s, most);
+}
+
+/* The place of the `lane`th largest of a row of `count`, which a warp's registers hold; `most` is at most 32.
+ */
+template <int ITEMS, class ELEMENT>
+static __device__ inline uint32_t topk_warp(ELEMENT order, int count, int most) {
+    const int lane = threadIdx.x % 32;
+    uint32_t key[ITEMS], found = 0, left = 0; /* left: the items that are not taken yet */
+#pragma unroll
+    for (int i = 0; i < ITEMS; i++) {
+        const int at = 32 * i + lane;
+        key[i] = at < count ? order(at) : 0;
+        left |= (uint32_t)(at < count) << i;
+    }
+    for (int rank = 0; rank < most; rank++) {
+        uint32_t largest = 0, item = ITEMS;
+#pragma unroll
+        for (int i = ITEMS - 1; i >= 0; i--) {
+            const bool larger = (left >> i & 1) && (item == ITEMS || key[i] >= largest);
+            largest = larger ? key[i] : largest;
+            item = larger ? i : item;
+        }
+        const uint32_t all = __reduce_max_sync(0xffffffffu, largest);
+        const bool here = item < ITEMS && largest == all;
+        const uint32_t place = __reduce_min_sync(0xffffffffu, here ? 32 * item + lane : 0xffffffffu);
+        if (here && place == 32 * item + lane) left &= ~(1u << item);
+        if (lane == rank) found = place;
+    }
+    return found;
 }
 
 /* How many elements come before the one at `at`. */
