@@ -16,6 +16,7 @@
 #define BYTES_WANTED   (96.0 * (1 << 20))
 #define OUTER_MAX      ((int64_t)1 << 26)
 #define PRODUCT_EXTENT 1024
+#define RANKS          8 /* of a topk, where its row has as many elements */
 
 typedef enum standing { FREE, OUTER, INNER } standing;
 
@@ -62,6 +63,30 @@ static void wish_all(defaults *d) {
     }
 }
 
+/* The extent that says how many of the largest are wanted, where the run must choose it; -1 = there is none.
+ */
+static int ranks_of(const defaults *d, const hr_statement *statement) {
+    if (!statement->value || statement->value->op != HR_OP_TOPK) return -1;
+    const hr_expr *size = d->function->indices[statement->value->args[1]->index].extent;
+    return size->op == HR_OP_EXTENT && d->extents[size->extent] == HR_EXTENT_UNKNOWN ? size->extent : -1;
+}
+
+/* All of a row whose size is known, else as many as are usual. */
+static int64_t rank_wish(const defaults *d, const hr_statement *statement) {
+    const hr_expr *row = d->function->indices[statement->value->bound[0]].extent;
+    bool unknown = row->op == HR_OP_EXTENT && d->extents[row->extent] == HR_EXTENT_UNKNOWN;
+    int64_t size;
+    if (unknown || hr_extent_value(d->function, row, d->extents, &size) != HR_OK) return RANKS;
+    return size < RANKS ? size : RANKS;
+}
+
+static void give_ranks(defaults *d) {
+    for (int i = 0; i < d->function->statement_count; i++) {
+        const int e = ranks_of(d, &d->function->statements[i]);
+        if (e >= 0) d->extents[e] = rank_wish(d, &d->function->statements[i]);
+    }
+}
+
 /* A sum of a product over an index that neither factor lacks: see ir/count.c for the exact rule. */
 static bool has_product(const hr_function *function) {
     hr_work work = {0};
@@ -92,6 +117,7 @@ static double bytes_of(const defaults *d) {
 
 static hr_status choose(defaults *d) {
     int count = d->function->extent_count, outer = 0;
+    give_ranks(d);
     wish_all(d);
     for (int i = 0; i < count; i++) {
         if (d->extents[i] != HR_EXTENT_UNKNOWN) {

@@ -247,6 +247,10 @@ static void test_defaults(void **state) {
         {"kernel k(x: f32[M, 2 * N]) -> (y: f32[M, N])\n{\n    y[m, n] = x[m, n + 0] + x[m, n + N]\n}\n", "N",
          4096, 96, 256},
         {"kernel k(x: f32[M - 3]) -> (y: f32[M])\n{\n    y[m] = 1\n}\n", "M", 1 << 24, 96, 256},
+        {"kernel k(x: f32[M, N]) -> (v: f32[M, K])\n{\n    v[m, r], _ = topk[n, r < K](x[m, n])\n}\n", "K", 8,
+         96, 256},
+        {"kernel k(x: f32[M, 5]) -> (v: f32[M, K])\n{\n    v[m, r], _ = topk[n, r < K](x[m, n])\n}\n", "K", 5,
+         64, 256},
         {"kernel k() -> (y: f32)\n{\n    y = sum[k < K](1)\n}\n", "K", 16, 0, 1},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
