@@ -8,13 +8,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TURNS_MOST 1024
+#define TURNS_MOST     1024
+#define DRAFT_OF_MODEL 4 /* tokens that a model guesses at a time */
 
 typedef struct session {
     const arguments *arguments;
     terminal *terminal;
     hr_device *device;
-    hr_model *model;
+    hr_model *model, *drafter;
     hr_generate_options options;
     bool shows;         /* the text goes to stdout as it comes */
     const char *prompt; /* to be shown before it; NULL = nothing, or done */
@@ -39,18 +40,26 @@ static int real_value(const arguments *arguments, const char *name, double most,
     return 0;
 }
 
+/* The model that guesses: what is no number is a file. NULL = none. */
+static const char *draft_file(const arguments *arguments) {
+    const char *text = arguments_value(arguments, "draft", NULL);
+    return text && text[strspn(text, "-0123456789")] ? text : NULL;
+}
+
 static int options_read(const arguments *arguments, hr_generate_options *out, hr_model_options *model) {
     hr_sampling *sampling = &out->sampling;
     int64_t seed, threads;
     *out = (hr_generate_options){.size = sizeof *out, .sampling = {.size = sizeof out->sampling}};
     *model = (hr_model_options){.size = sizeof *model, .text_path = arguments_value(arguments, "text", NULL)};
-    int code = arguments_whole(arguments, "number", 0, 256, &out->most);
+    const char *file = draft_file(arguments);
+    int code = file ? 0 : arguments_whole(arguments, "draft", 0, 0, &out->draft);
+    if (file) out->draft = DRAFT_OF_MODEL;
+    if (code == 0) code = arguments_whole(arguments, "number", 0, 256, &out->most);
     if (code == 0) code = real_value(arguments, "temperature", 100, 0.8, &sampling->temperature);
     if (code == 0) code = arguments_whole(arguments, "top-k", 0, 40, &sampling->top_k);
     if (code == 0) code = real_value(arguments, "top-p", 1, 0.95, &sampling->top_p);
     if (code == 0) code = real_value(arguments, "min-p", 1, 0.05, &sampling->min_p);
     if (code == 0) code = arguments_whole(arguments, "seed", 0, 0, &seed);
-    if (code == 0) code = arguments_whole(arguments, "draft", 0, 0, &out->draft);
     if (code == 0) code = arguments_whole(arguments, "context", 1, 0, &model->context);
     if (code == 0) code = arguments_whole(arguments, "threads", 1, 0, &threads);
     if (code == 0 && threads > INT_MAX) code = complain(arguments, "--threads: no machine has so many");
@@ -172,13 +181,35 @@ static int answer(session *session, hr_generation *out) {
     return status == HR_OK ? 0 : complain_status(session->arguments, status);
 }
 
+/* The steps' sequences, of the model that guesses, too. */
+static int sequences_find(const session *session, const hr_sequence *out[2 * HR_MODEL_SEQUENCES]) {
+    int count = hr_model_sequences(session->model, out);
+    if (session->drafter) count += hr_model_sequences(session->drafter, out + count);
+    return count;
+}
+
+/* Where the time of a step goes, kernel by kernel, for each number of tokens that steps had. */
+static int explain(const session *session, const hr_generation_report *about) {
+    for (int i = 0; i < about->sequence_count; i++) {
+        char *text;
+        hr_status status =
+            hr_report_sequence_text(about->sequences[i], about->roof, &session->terminal->style, &text);
+        if (status != HR_OK) return complain_status(session->arguments, status);
+        fprintf(stderr, "\n%s", text);
+        free(text);
+    }
+    return 0;
+}
+
 static int report(session *session, const hr_generation *generation) {
     const arguments *arguments = session->arguments;
+    const hr_sequence *sequences[2 * HR_MODEL_SEQUENCES];
     hr_roof roof;
     bool roof_known = hr_device_roof_kept(session->device, &roof) == HR_OK;
     hr_generation_report about = {.size = sizeof about,
                                   .generation = *generation,
-                                  .sequence = hr_model_sequence(session->model),
+                                  .sequences = sequences,
+                                  .sequence_count = sequences_find(session, sequences),
                                   .roof = roof_known ? &roof : NULL,
                                   .file = arguments->words[0],
                                   .text = session->said ? session->said : "",
@@ -195,12 +226,7 @@ static int report(session *session, const hr_generation *generation) {
     free(text);
     if (!roof_known)
         fprintf(stderr, "  floor     not known: headroom roof measures what this machine can do\n");
-    if (!arguments_has(arguments, "explain")) return 0;
-    status = hr_report_sequence_text(about.sequence, about.roof, &session->terminal->style, &text);
-    if (status != HR_OK) return complain_status(arguments, status);
-    fprintf(stderr, "\n%s", text);
-    free(text);
-    return 0;
+    return arguments_has(arguments, "explain") ? explain(session, &about) : 0;
 }
 
 static int text_run(session *session, const char *prompt) {
@@ -281,6 +307,20 @@ static int session_run(session *session) {
     return code;
 }
 
+/* The device and what runs on it. */
+static hr_status models_open(session *session, const hr_model_options *options) {
+    const arguments *arguments = session->arguments;
+    const char *drafter = draft_file(arguments);
+    hr_status status = hr_device_open("cpu", &session->device);
+    if (status == HR_OK)
+        status = hr_model_open(session->device, arguments->words[0], options, &session->model);
+    if (status != HR_OK || !drafter) return status;
+    const hr_model_options small = {.size = sizeof small, .threads = options->threads};
+    status = hr_model_open(session->device, drafter, &small, &session->drafter);
+    session->options.draft_model = session->drafter;
+    return status;
+}
+
 static int run_generate(const arguments *arguments, terminal *terminal) {
     hr_model_options model_options;
     session *session = calloc(1, sizeof *session);
@@ -302,14 +342,12 @@ static int run_generate(const arguments *arguments, terminal *terminal) {
         code = complain(arguments, "models run on a CPU: --device is cpu, not \"%s\"", device);
     if (code == 0 && arguments_has(arguments, "system") && !arguments_has(arguments, "chat"))
         code = complain(arguments, "--system is said before a chat; add --chat");
-    hr_status status = HR_OK;
-    if (code == 0) status = hr_device_open(device, &session->device);
-    if (code == 0 && status == HR_OK)
-        status = hr_model_open(session->device, arguments->words[0], &model_options, &session->model);
+    hr_status status = code == 0 ? models_open(session, &model_options) : HR_OK;
     if (status != HR_OK) code = complain_status(arguments, status);
     if (code == 0) code = session_run(session);
     for (int i = 0; i < session->turn_count; i++)
         free(session->owned[i]);
+    hr_model_destroy(session->drafter);
     hr_model_destroy(session->model);
     hr_device_destroy(session->device);
     free(session->said);
@@ -326,9 +364,10 @@ static const flag flags[] = {
     {0, "top-p", "X", "only the likeliest that have this share together, 0.95 by default"},
     {0, "min-p", "X", "only those with this part of the likeliest one's share, 0.05 by default"},
     {0, "seed", "N", "the same text for the same number; 0 by default"},
-    {0, "draft", "N",
-     "guess N tokens at a time from what followed the same words before, and check them together; the text "
-     "stays the same but where two tokens are as likely within rounding"},
+    {0, "draft", "N|FILE",
+     "guess N tokens at a time from what followed the same words before, or 4 by the smaller model in FILE, "
+     "and "
+     "check them together; the text stays the same but where two tokens are as likely within rounding"},
     {0, "context", "N", "tokens that there is room for; as many as the model was taught with by default"},
     {0, "device", "NAME", "cpu"},
     {0, "threads", "N", "all by default"},

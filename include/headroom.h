@@ -598,9 +598,10 @@ typedef struct hr_generate_options {
     hr_progress_fn
         progress; /* while the text that is there is read, which may compile; NULL = nobody watches */
     void *progress_context;
-    /* Speculative decoding: so many tokens are guessed from what followed the same words before, and checked
-     * by one step together; less than HR_MODEL_ANSWERS, 0 = none. The text stays the same. */
+    /* Speculative decoding: so many tokens are guessed and checked by one step together; less than
+     * HR_MODEL_ANSWERS, 0 = none. The text stays the same. */
     int64_t draft;
+    hr_model *draft_model; /* guesses; of the same tokens. NULL = what followed the same words before */
 } hr_generate_options;
 
 /* Why a text ended. */
@@ -610,7 +611,8 @@ typedef struct hr_generation {
     int64_t prompt_tokens, fed_tokens; /* fed: those that the context did not hold already */
     int64_t tokens;
     double prompt_seconds; /* until the first token was known */
-    double seconds;        /* of all tokens after the first; compiling their step goes before */
+    double seconds;        /* of all tokens after the first, with what the model that guesses reads; compiling
+                              their step goes before */
     hr_text_end end;
     int64_t drafted, accepted; /* tokens that were guessed, and those that were right */
 } hr_generation;
@@ -622,6 +624,10 @@ HR_API hr_status hr_model_generate(hr_model *model, const int32_t *tokens, int64
 
 /* The sequence of the last step, for its times; NULL before the first. Owned by the model. */
 HR_API hr_sequence *hr_model_sequence(const hr_model *model);
+#define HR_MODEL_SEQUENCES 8
+/* Those of the steps that made the last text's tokens after the first, HR_MODEL_SEQUENCES at most; their
+ * times are of that text alone. Gives how many there are. */
+HR_API int hr_model_sequences(const hr_model *model, const hr_sequence *out[HR_MODEL_SEQUENCES]);
 
 /* ---- the main job: fill, tune, check, measure ---- */
 
@@ -786,12 +792,14 @@ HR_API hr_status hr_report_run_html(const hr_run_result *result, char **out);
 HR_API hr_status hr_report_sequence_text(const hr_sequence *sequence, const hr_roof *roof,
                                          const hr_report_style *style, char **out);
 
-/* What was generated, for a report: `sequence` is that of a token's step; `roof` and `text` may be NULL. */
+/* What was generated, for a report: `sequences` are those of the steps that made tokens, of a model that
+ * guessed, too; `roof` and `text` may be NULL. */
 typedef struct hr_generation_report {
     size_t size;
     hr_model_info model;
     hr_generation generation;
-    const hr_sequence *sequence;
+    const hr_sequence *const *sequences;
+    int sequence_count;
     const hr_roof *roof;
     const char *file, *text, *device_name;
 } hr_generation_report;

@@ -122,6 +122,22 @@ hr_status hr_model_keep(hr_model *model, int64_t tokens) {
     return HR_OK;
 }
 
+/* Steps that ran since are found by their launches. */
+void hr_model_times_clear(struct hr_model *model) {
+    for (int i = 0; i < model->step_count; i++)
+        hr_sequence_times_clear(model->steps[i].sequence);
+}
+
+int hr_model_sequences(const hr_model *model, const hr_sequence *out[HR_MODEL_SEQUENCES]) {
+    int count = 0;
+    if (hr_handle_check(model, HR_HANDLE_MODEL, __func__) != HR_OK ||
+        hr_pointer_check(out, "place for sequences", __func__) != HR_OK)
+        return 0;
+    for (int i = 0; i < model->step_count && count < HR_MODEL_SEQUENCES; i++)
+        if (hr_sequence_launches(model->steps[i].sequence) > 0) out[count++] = model->steps[i].sequence;
+    return count;
+}
+
 hr_sequence *hr_model_sequence(const hr_model *model) {
     return hr_handle_check(model, HR_HANDLE_MODEL, __func__) == HR_OK ? model->last : NULL;
 }

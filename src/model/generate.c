@@ -2,7 +2,7 @@
  *
  * In: the tokens that it begins with, how to choose the next ones. Out: its continuation, as it comes.
  */
-#include "model/model.h"
+#include "model/draft.h"
 
 #include "base/clock.h"
 #include "base/text.h"
@@ -95,54 +95,35 @@ static hr_status text_feed(struct hr_model *model, const int32_t *tokens, int64_
     return status == HR_CANCELLED ? hr_fail(status, "stopped while the text was read") : status;
 }
 
-/* ---- tokens that are guessed ---- */
-
-/* The token at a place of the context, behind which `next` stands. */
-static int32_t token_at(const struct hr_model *model, int64_t place, int32_t next) {
-    return place < model->past ? model->fed[place] : next;
-}
-
-/* Whether the tokens that end at `place` are the last ones, so many of them. */
-static bool is_same(const struct hr_model *model, int64_t place, int32_t next, int words) {
-    for (int i = 0; i < words; i++)
-        if (model->fed[place - i] != token_at(model, model->past - i, next)) return false;
-    return true;
-}
-
-/* What followed the last words when they stood in the text before; where that is the end, it goes round.
- * False: they did not, or there is no room. */
-static bool draft_find(const struct hr_model *model, int32_t next, int64_t count, int32_t *out) {
-    enum { WORDS_MOST = 3, WORDS_LEAST = 2 };
-    if (count < 1 || model->past + 1 + count > model->context) return false;
-    for (int words = WORDS_MOST; words >= WORDS_LEAST; words--)
-        for (int64_t place = model->past - 1; place >= words - 1; place--) {
-            if (!is_same(model, place, next, words)) continue;
-            const int64_t period = model->past - place;
-            for (int64_t i = 0; i < count; i++)
-                out[i] = token_at(model, place + 1 + i % period, next);
-            return true;
-        }
-    return false;
-}
-
 /* Feeds the token, and guesses behind it; says what follows, as far as guesses were right. *token: the last
  * one that was said, which is not fed. */
 static hr_status tokens_make(struct hr_model *model, const hr_generate_options *options, speaking *speaking,
                              hr_generation *so_far, int32_t *token, bool *ended) {
     int32_t fed[HR_MODEL_ANSWERS] = {*token};
-    const int64_t drafted = draft_find(model, *token, options->draft, fed + 1) ? options->draft : 0,
-                  from = model->past + 1;
+    const int64_t from = model->past + 1;
     const float *logits;
-    int64_t right = 0;
+    int64_t drafted, right = 0;
+    hr_status status;
+    HR_TRY(hr_draft_make(model, options, *token, fed + 1, &drafted));
     HR_TRY(hr_model_feed(model, fed, 1 + drafted, 1 + drafted, &logits));
     so_far->drafted += drafted;
     for (;; right++) {
-        HR_TRY(next_token(model, options, logits + right * model->vocabulary, from + right, speaking, so_far,
-                          token, ended));
-        if (*ended || right == drafted || *token != fed[1 + right]) break;
+        status = next_token(model, options, logits + right * model->vocabulary, from + right, speaking,
+                            so_far, token, ended);
+        if (status != HR_OK || *ended || right == drafted || *token != fed[1 + right]) break;
         so_far->accepted++;
     }
-    return hr_model_keep(model, from + right);
+    model->past =
+        from + right; /* what was guessed wrongly leaves the context, where no token was drawn too */
+    return status;
+}
+
+/* What compiles goes before, and the times of reading the text are not those of making it. */
+static hr_status tokens_ready(struct hr_model *model, const hr_generate_options *options) {
+    HR_TRY(hr_model_step_ready(model, 1));
+    if (options->draft > 0) HR_TRY(hr_model_step_ready(model, 1 + options->draft));
+    hr_model_times_clear(model);
+    return HR_OK;
 }
 
 static hr_status generate(struct hr_model *model, const int32_t *tokens, const hr_generate_options *options,
@@ -151,13 +132,14 @@ static hr_status generate(struct hr_model *model, const int32_t *tokens, const h
     const float *logits;
     int32_t token;
     bool ended;
+    hr_model_times_clear(model);
     double begun = hr_clock_seconds();
     HR_TRY(text_feed(model, tokens, out->fed_tokens, options, &logits));
     HR_TRY(next_token(model, options, logits, model->past, &speaking, out, &token, &ended));
     out->prompt_seconds = hr_clock_seconds() - begun;
-    if (!ended) HR_TRY(hr_model_step_ready(model, 1));
-    if (!ended && options->draft > 0) HR_TRY(hr_model_step_ready(model, 1 + options->draft));
+    if (!ended) HR_TRY(tokens_ready(model, options));
     double first = hr_clock_seconds();
+    if (!ended) HR_TRY(hr_draft_read(model, options));
     while (!ended)
         HR_TRY(tokens_make(model, options, &speaking, out, &token, &ended));
     out->seconds = hr_clock_seconds() - first;
@@ -174,9 +156,7 @@ hr_status hr_model_generate(hr_model *model, const int32_t *tokens, int64_t coun
     if (options->size < sizeof *options || options->most < 0)
         return hr_fail(HR_BAD_INPUT,
                        "the options of a text do not say their size, or ask for less than no token");
-    if (options->draft < 0 || options->draft >= HR_MODEL_ANSWERS)
-        return hr_fail(HR_BAD_INPUT, "0 to %d tokens can be guessed at a time, not %" PRId64,
-                       HR_MODEL_ANSWERS - 1, options->draft);
+    HR_TRY(hr_draft_check(model, options));
     if (count < 1) return hr_fail(HR_BAD_INPUT, "a text begins with at least one token");
     if (count >= model->context)
         return hr_fail(HR_BAD_INPUT,

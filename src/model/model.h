@@ -121,4 +121,6 @@ hr_status hr_model_step_build(struct hr_model *model, int64_t tokens, int64_t an
 /* Builds and compiles the step of so many tokens that all give logits, so that no token's time has that in
  * it. */
 hr_status hr_model_step_ready(struct hr_model *model, int64_t tokens);
+/* Of all steps. */
+void hr_model_times_clear(struct hr_model *model);
 #endif

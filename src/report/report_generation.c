@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "report/json_value.h"
 #include "report/sheet.h"
+#include "run/sequence.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -15,8 +16,7 @@
 /* All calls of one kernel. */
 typedef struct kernel_time {
     const char *name;
-    int calls;
-    double seconds, bytes, floor; /* of a step */
+    double calls, seconds, bytes, floor; /* of a step, or a token */
 } kernel_time;
 
 typedef struct step_times {
@@ -37,23 +37,34 @@ static kernel_time *kernel_of(step_times *times, const char *name) {
     return &times->kernels[times->count++];
 }
 
-static hr_status times_make(const hr_sequence *sequence, const hr_roof *roof, step_times *out) {
-    int count = hr_sequence_call_count(sequence);
-    *out = (step_times){.kernels = calloc((size_t)count + 1, sizeof *out->kernels)};
+static hr_status call_add(step_times *times, const hr_sequence *sequence, int i, double share,
+                          const hr_roof *roof) {
+    hr_call_info info;
+    HR_TRY(hr_sequence_call_info(sequence, i, roof, &info));
+    kernel_time *kernel = kernel_of(times, info.kernel);
+    const double launches = (double)info.launches * share;
+    kernel->calls += launches;
+    kernel->seconds += info.seconds * share;
+    kernel->bytes += info.bytes * launches;
+    kernel->floor += info.floor.seconds * launches;
+    times->seconds += info.seconds * share;
+    times->bytes += info.bytes * launches;
+    times->floor += info.floor.seconds * launches;
+    return HR_OK;
+}
+
+/* The launches of all sequences, divided by `parts`: the steps or the tokens that they made. Free the kernels
+ * after a failure, too. */
+static hr_status times_make(const hr_sequence *const *sequences, int count, double parts, const hr_roof *roof,
+                            step_times *out) {
+    int calls = 0;
+    for (int s = 0; s < count; s++)
+        calls += hr_sequence_call_count(sequences[s]);
+    *out = (step_times){.kernels = calloc((size_t)calls + 1, sizeof *out->kernels)};
     if (!out->kernels) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a report");
-    for (int i = 0; i < count; i++) {
-        hr_call_info info;
-        HR_TRY(hr_sequence_call_info(sequence, i, roof, &info));
-        kernel_time *kernel = kernel_of(out, info.kernel);
-        double seconds = info.launches ? info.seconds / (double)info.launches : 0;
-        kernel->calls++;
-        kernel->seconds += seconds;
-        kernel->bytes += info.bytes;
-        kernel->floor += info.floor.seconds;
-        out->seconds += seconds;
-        out->bytes += info.bytes;
-        out->floor += info.floor.seconds;
-    }
+    for (int s = 0; s < count; s++)
+        for (int i = 0; i < hr_sequence_call_count(sequences[s]); i++)
+            HR_TRY(call_add(out, sequences[s], i, 1 / parts, roof));
     qsort(out->kernels, (size_t)out->count, sizeof *out->kernels, by_falling_time);
     return HR_OK;
 }
@@ -62,7 +73,7 @@ static hr_status times_make(const hr_sequence *sequence, const hr_roof *roof, st
 
 static void kernel_line(hr_sheet *paper, const kernel_time *kernel, const step_times *all, bool floors) {
     bool unicode = paper->style.unicode;
-    hr_sheet_format(paper, HR_INK_PLAIN, "  %-16s %5d  %9s  %5.1f %%  %10s", kernel->name, kernel->calls,
+    hr_sheet_format(paper, HR_INK_PLAIN, "  %-16s %5.0f  %9s  %5.1f %%  %10s", kernel->name, kernel->calls,
                     hr_words_time(kernel->seconds, unicode).text, 100 * kernel->seconds / all->seconds,
                     hr_words_rate(kernel->bytes / kernel->seconds, "B/s").text);
     if (floors)
@@ -92,7 +103,8 @@ hr_status hr_report_sequence_text(const hr_sequence *sequence, const hr_roof *ro
     HR_TRY(hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__));
     HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     step_times times;
-    hr_status status = times_make(sequence, roof, &times);
+    const double launches = (double)hr_sequence_launches(sequence);
+    hr_status status = times_make(&sequence, 1, launches > 0 ? launches : 1, roof, &times);
     if (status == HR_OK) status = sequence_text(&times, roof != NULL, style, out);
     free(times.kernels);
     return status;
@@ -124,7 +136,7 @@ static void decode_line(hr_sheet *paper, const hr_generation_report *report, con
                         made->accepted, made->drafted);
         hr_sheet_end_line(paper);
     }
-    if (!report->roof || tokens == 0 || made->drafted > 0) return; /* steps of two lengths */
+    if (!report->roof || tokens == 0) return;
     hr_sheet_label(paper, "floor");
     hr_sheet_format(paper, HR_INK_PLAIN, "%s a token: %s read and written",
                     hr_words_time(times->floor, paper->style.unicode).text,
@@ -168,7 +180,7 @@ static json_t *kernels_value(const step_times *times, bool floors) {
         const kernel_time *kernel = &times->kernels[i];
         json_t *value = json_object();
         hr_value_set_text(value, "name", kernel->name);
-        hr_value_set_whole(value, "calls", kernel->calls);
+        hr_value_set_whole(value, "calls", llround(kernel->calls));
         hr_value_set_real(value, "seconds", kernel->seconds);
         hr_value_set_real(value, "bytes", kernel->bytes);
         hr_value_set_real(value, "floor_seconds", floors ? kernel->floor : NAN);
@@ -198,9 +210,9 @@ static hr_status generation_json(const hr_generation_report *report, const step_
     hr_value_set_real(decode, "tokens_per_second", rate(tokens, made->seconds));
     hr_value_set_real(decode, "bytes_per_second", rate(tokens * times->bytes, made->seconds));
     hr_value_set_real(decode, "bytes", times->bytes);
-    const bool floor = report->roof && made->drafted == 0; /* else steps have two lengths */
-    hr_value_set_real(decode, "floor_seconds", floor ? times->floor : NAN);
-    hr_value_set_real(decode, "headroom", floor ? rate(made->seconds / fmax(tokens, 1), times->floor) : NAN);
+    hr_value_set_real(decode, "floor_seconds", report->roof ? times->floor : NAN);
+    hr_value_set_real(decode, "headroom",
+                      report->roof ? rate(made->seconds / fmax(tokens, 1), times->floor) : NAN);
     hr_value_set(root, "decode", decode);
     hr_value_set_real(memory, "weights", report->model.weight_bytes);
     hr_value_set_real(memory, "context", report->model.cache_bytes);
@@ -216,14 +228,25 @@ static hr_status report_check(const hr_generation_report *report, char **out, co
     HR_TRY(hr_pointer_check(report, "report", function));
     HR_TRY(hr_pointer_check(out, "place for the result", function));
     if (report->size < sizeof *report) return hr_fail(HR_BAD_INPUT, "the report does not say its size");
-    return hr_handle_check(report->sequence, HR_HANDLE_SEQUENCE, function);
+    if (report->sequence_count < 1) return hr_fail(HR_BAD_INPUT, "the report has no sequence of a step");
+    HR_TRY(hr_pointer_check(report->sequences, "sequences of the report", function));
+    for (int i = 0; i < report->sequence_count; i++)
+        HR_TRY(hr_handle_check(report->sequences[i], HR_HANDLE_SEQUENCE, function));
+    return HR_OK;
+}
+
+/* A token's share: the one that ended the text was drawn, and is not counted among those that were made. */
+static hr_status report_times(const hr_generation_report *report, step_times *out) {
+    const hr_generation *made = &report->generation;
+    const double drawn = later_tokens(made) + (made->end == HR_END_STOP);
+    return times_make(report->sequences, report->sequence_count, fmax(drawn, 1), report->roof, out);
 }
 
 hr_status hr_report_generation_text(const hr_generation_report *report, const hr_report_style *style,
                                     char **out) {
     HR_TRY(report_check(report, out, __func__));
     step_times times;
-    hr_status status = times_make(report->sequence, report->roof, &times);
+    hr_status status = report_times(report, &times);
     if (status == HR_OK) status = generation_text(report, &times, style, out);
     free(times.kernels);
     return status;
@@ -232,7 +255,7 @@ hr_status hr_report_generation_text(const hr_generation_report *report, const hr
 hr_status hr_report_generation_json(const hr_generation_report *report, char **out) {
     HR_TRY(report_check(report, out, __func__));
     step_times times;
-    hr_status status = times_make(report->sequence, report->roof, &times);
+    hr_status status = report_times(report, &times);
     if (status == HR_OK) status = generation_json(report, &times, out);
     free(times.kernels);
     return status;

@@ -27,6 +27,7 @@ typedef struct buffer {
 typedef struct sequence_call {
     hr_kernel *kernel;
     int first, count; /* its arrays */
+    bool ran;         /* before: its kernel is compiled */
     double seconds;   /* of all launches */
     int64_t launches;
 } sequence_call;
@@ -271,8 +272,8 @@ void hr_sequence_watch(hr_sequence *sequence, hr_progress_fn progress, void *con
 
 static bool goes_on(const hr_sequence *sequence, int i) {
     return !sequence->progress ||
-           sequence->progress(sequence->progress_context,
-                              sequence->calls[i].launches ? "running" : "preparing", i, sequence->call_count);
+           sequence->progress(sequence->progress_context, sequence->calls[i].ran ? "running" : "preparing", i,
+                              sequence->call_count);
 }
 
 hr_status hr_sequence_launch(hr_sequence *sequence, int64_t step) {
@@ -292,6 +293,7 @@ hr_status hr_sequence_launch(hr_sequence *sequence, int64_t step) {
         double now = hr_clock_seconds();
         call->seconds += now - before;
         call->launches++;
+        call->ran = true;
         before = now;
     }
     return HR_OK;
@@ -301,6 +303,10 @@ hr_status hr_sequence_launch(hr_sequence *sequence, int64_t step) {
 
 int hr_sequence_call_count(const hr_sequence *sequence) {
     return hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__) == HR_OK ? sequence->call_count : 0;
+}
+
+int64_t hr_sequence_launches(const hr_sequence *sequence) {
+    return sequence->call_count > 0 ? sequence->calls[sequence->call_count - 1].launches : 0;
 }
 
 size_t hr_sequence_memory(const hr_sequence *sequence) {

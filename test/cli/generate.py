@@ -25,6 +25,10 @@ BUILD, SOURCE = Path(sys.argv[1]), Path(sys.argv[2])
 sys.path.insert(0, str(SOURCE / "test/support"))
 import gguf_files
 import family_forward
+from miniature_model import (CONTEXT, FORMATS, HEADS, INNER, LAYERS, Model, Options, PROGRESS, SAID, SHARED, SIZE, Sampling, WIDTH,
+                             byte_letters, halves_turn, load, miniature, write_safetensors)
+
+library = load(BUILD)
 
 WORK = Path(tempfile.mkdtemp())
 os.environ["HEADROOM_CC"] = str(SOURCE / "test/support/cc_quick")
@@ -36,101 +40,6 @@ def check(good, what):
     if not good:
         print("wrong:", what)
         failed = 1
-
-
-# ---- a miniature model ----
-
-LAYERS, WIDTH, HEADS, SHARED, SIZE, INNER, CONTEXT = 2, 256, 4, 2, 64, 512, 96
-FORMATS = dict(  # of each layer
-    attn_q=("q4_k", "q4_1"), attn_k=("q5_0", "f16"), attn_v=("q6_k", "q8_0"), attn_output=("q4_0", "q5_k"),
-    ffn_gate=("q5_1", "q4_1"), ffn_up=("q4_1", "bf16"), ffn_down=("q5_k", "f32"))
-
-
-def byte_letters():
-    """GPT-2's letters for bytes."""
-    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    others = [byte for byte in range(256) if byte not in plain]
-    letters = {byte: chr(byte) for byte in plain}
-    letters.update({byte: chr(256 + i) for i, byte in enumerate(others)})
-    return [letters[byte] for byte in range(256)]
-
-
-def miniature(path, pre="smollm", merges=("t h", "th e", "Ġ the", "i n", "Ġ a", "e r"), letters=byte_letters(), **changed):
-    random = np.random.default_rng(5)
-    tokens = list(letters) + [merge.replace(" ", "") for merge in merges] + ["<|im_start|>", "<|im_end|>"]
-    pairs = {
-        "general.architecture": "llama", "general.name": "miniature", "llama.block_count": LAYERS, "llama.context_length": CONTEXT,
-        "llama.embedding_length": WIDTH, "llama.feed_forward_length": INNER, "llama.attention.head_count": HEADS,
-        "llama.attention.head_count_kv": SHARED, "llama.rope.dimension_count": SIZE,
-        "llama.attention.layer_norm_rms_epsilon": 1e-5, "llama.rope.freq_base": 10000.0,
-        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": pre, "tokenizer.ggml.tokens": tokens,
-        "tokenizer.ggml.token_type": [1] * (len(tokens) - 2) + [3, 3], "tokenizer.ggml.merges": list(merges),
-        "tokenizer.ggml.eos_token_id": len(tokens) - 1,
-        "tokenizer.chat_template": "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' }}"}
-    shapes = dict(attn_q=(HEADS * SIZE, WIDTH), attn_k=(SHARED * SIZE, WIDTH), attn_v=(SHARED * SIZE, WIDTH),
-                  attn_output=(WIDTH, HEADS * SIZE), ffn_gate=(INNER, WIDTH), ffn_up=(INNER, WIDTH), ffn_down=(WIDTH, INNER))
-    tensors = {}
-
-    def add(name, form, shape, size):
-        tensors[name] = (form, shape, gguf_files.random_blocks(form, shape, size, random))
-
-    def add_norm(name):
-        tensors[name] = ("f32", (WIDTH,), (1 + 0.1 * random.standard_normal(WIDTH)).astype(np.float32).view(np.uint8))
-
-    add("token_embd.weight", "q8_0", (len(tokens), WIDTH), 1)
-    for layer in range(LAYERS):
-        add_norm(f"blk.{layer}.attn_norm.weight")
-        add_norm(f"blk.{layer}.ffn_norm.weight")
-        for name, forms in FORMATS.items():
-            add(f"blk.{layer}.{name}.weight", forms[layer % 2], shapes[name], 0.1)
-    add_norm("output_norm.weight")
-    pairs.update(changed.pop("pairs", {}))
-    tensors.update(changed.pop("tensors", {}))
-    gguf_files.write(path, pairs, tensors)
-    return pairs, tensors
-
-
-# ---- the library ----
-
-library = ctypes.CDLL(str(BUILD / "libheadroom.so"))
-library.hr_last_error.restype = ctypes.c_char_p
-
-
-class Model:
-    def __init__(self, path, vocabulary):
-        self.device, self.model, self.vocabulary = ctypes.c_void_p(), ctypes.c_void_p(), vocabulary
-        self.done(library.hr_device_open(b"cpu", ctypes.byref(self.device)))
-        self.done(library.hr_model_open(self.device, str(path).encode(), None, ctypes.byref(self.model)))
-
-    def done(self, status):
-        if status:
-            raise SystemExit(library.hr_last_error().decode())
-
-    def feed(self, tokens, answers):
-        given = (ctypes.c_int32 * len(tokens))(*tokens)
-        logits = ctypes.POINTER(ctypes.c_float)()
-        self.done(library.hr_model_feed(self.model, given, ctypes.c_int64(len(tokens)), ctypes.c_int64(answers), ctypes.byref(logits)))
-        return np.ctypeslib.as_array(logits, (answers, self.vocabulary)).astype(np.float64)
-
-    def keep(self, tokens):
-        self.done(library.hr_model_keep(self.model, ctypes.c_int64(tokens)))
-
-    def encode(self, text, special):
-        tokens, count = ctypes.POINTER(ctypes.c_int32)(), ctypes.c_size_t()
-        raw = text.encode()
-        self.done(library.hr_model_encode(self.model, raw, ctypes.c_size_t(len(raw)), special, ctypes.byref(tokens), ctypes.byref(count)))
-        return [tokens[i] for i in range(count.value)]
-
-    def text(self, tokens):
-        raw, part, length = b"", ctypes.c_void_p(), ctypes.c_size_t()
-        for token in tokens:
-            self.done(library.hr_model_token_text(self.model, token, ctypes.byref(part), ctypes.byref(length)))
-            raw += ctypes.string_at(part, length.value)
-        return raw.decode("utf-8", "replace")
-
-    def close(self):
-        library.hr_model_destroy(self.model)
-        library.hr_device_destroy(self.device)
 
 
 ROUNDED = 1e-3  # what is multiplied with packed weights is rounded to 16 bits, and f32 may round another way than f64 there
@@ -210,22 +119,6 @@ def test_families():
 
 
 # ---- the same model as safetensors ----
-
-def halves_turn(weight, heads):
-    """Rows of q and k as safetensors order them: the halves of a head turn, not neighbours."""
-    return weight.reshape(heads, SIZE // 2, 2, WIDTH).swapaxes(1, 2).reshape(weight.shape)
-
-
-def write_safetensors(path, arrays):
-    head, data = {"__metadata__": {"format": "pt"}}, b""
-    for name, array in arrays.items():
-        raw = array.astype(np.float32).tobytes()
-        head[name] = dict(dtype="F32", shape=list(array.shape), data_offsets=[len(data), len(data) + len(raw)])
-        data += raw
-    text = json.dumps(head).encode()
-    text += b" " * (-len(text) % 8)
-    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
-
 
 def test_safetensors(pairs, tensors):
     """In two shards; the sums are other ones, so the same bits cannot be asked for."""
@@ -359,24 +252,11 @@ def test_interrupted_chat(path):
 
 # ---- progress ----
 
-PROGRESS = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_double, ctypes.c_double)
-
-
-class Sampling(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("temperature", ctypes.c_double), ("top_k", ctypes.c_int64), ("top_p", ctypes.c_double),
-                ("min_p", ctypes.c_double), ("seed", ctypes.c_uint64)]
-
-
-class Options(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("most", ctypes.c_int64), ("sampling", Sampling), ("said", ctypes.c_void_p),
-                ("said_context", ctypes.c_void_p), ("progress", PROGRESS), ("progress_context", ctypes.c_void_p), ("draft", ctypes.c_int64)]
-
-
 def test_progress(path, vocabulary):
     seen, model = [], Model(path, vocabulary)
 
     def generate(tokens, goes_on):
-        options = Options(ctypes.sizeof(Options), 1, Sampling(ctypes.sizeof(Sampling)), None, None,
+        options = Options(ctypes.sizeof(Options), 1, Sampling(ctypes.sizeof(Sampling)), SAID(), None,
                           PROGRESS(lambda context, what, done, total: seen.append((what, done, total)) or goes_on))
         given, made = (ctypes.c_int32 * len(tokens))(*tokens), ctypes.create_string_buffer(256)
         return library.hr_model_generate(model.model, given, ctypes.c_int64(len(tokens)), ctypes.byref(options), made)

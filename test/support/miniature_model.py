@@ -1,0 +1,146 @@
+"""A miniature of the Llama family for tests, as GGUF and as a folder of safetensors, and the library that runs it.
+
+Random weights in many formats of blocks; a tokenizer of bytes and a few merges.
+"""
+import ctypes
+import json
+
+import numpy as np
+
+import family_forward
+import gguf_files
+
+# ---- the model as GGUF ----
+
+LAYERS, WIDTH, HEADS, SHARED, SIZE, INNER, CONTEXT = 2, 256, 4, 2, 64, 512, 96
+FORMATS = dict(  # of each layer
+    attn_q=("q4_k", "q4_1"), attn_k=("q5_0", "f16"), attn_v=("q6_k", "q8_0"), attn_output=("q4_0", "q5_k"),
+    ffn_gate=("q5_1", "q4_1"), ffn_up=("q4_1", "bf16"), ffn_down=("q5_k", "f32"))
+
+
+def byte_letters():
+    """GPT-2's letters for bytes."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in plain]
+    letters = {byte: chr(byte) for byte in plain}
+    letters.update({byte: chr(256 + i) for i, byte in enumerate(others)})
+    return [letters[byte] for byte in range(256)]
+
+
+def miniature(path, pre="smollm", merges=("t h", "th e", "Ġ the", "i n", "Ġ a", "e r"), letters=byte_letters(), **changed):
+    random = np.random.default_rng(5)
+    tokens = list(letters) + [merge.replace(" ", "") for merge in merges] + ["<|im_start|>", "<|im_end|>"]
+    pairs = {
+        "general.architecture": "llama", "general.name": "miniature", "llama.block_count": LAYERS, "llama.context_length": CONTEXT,
+        "llama.embedding_length": WIDTH, "llama.feed_forward_length": INNER, "llama.attention.head_count": HEADS,
+        "llama.attention.head_count_kv": SHARED, "llama.rope.dimension_count": SIZE,
+        "llama.attention.layer_norm_rms_epsilon": 1e-5, "llama.rope.freq_base": 10000.0,
+        "tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": pre, "tokenizer.ggml.tokens": tokens,
+        "tokenizer.ggml.token_type": [1] * (len(tokens) - 2) + [3, 3], "tokenizer.ggml.merges": list(merges),
+        "tokenizer.ggml.eos_token_id": len(tokens) - 1,
+        "tokenizer.chat_template": "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' }}"}
+    shapes = dict(attn_q=(HEADS * SIZE, WIDTH), attn_k=(SHARED * SIZE, WIDTH), attn_v=(SHARED * SIZE, WIDTH),
+                  attn_output=(WIDTH, HEADS * SIZE), ffn_gate=(INNER, WIDTH), ffn_up=(INNER, WIDTH), ffn_down=(WIDTH, INNER))
+    tensors = {}
+
+    def add(name, form, shape, size):
+        tensors[name] = (form, shape, gguf_files.random_blocks(form, shape, size, random))
+
+    def add_norm(name):
+        tensors[name] = ("f32", (WIDTH,), (1 + 0.1 * random.standard_normal(WIDTH)).astype(np.float32).view(np.uint8))
+
+    add("token_embd.weight", "q8_0", (len(tokens), WIDTH), 1)
+    for layer in range(LAYERS):
+        add_norm(f"blk.{layer}.attn_norm.weight")
+        add_norm(f"blk.{layer}.ffn_norm.weight")
+        for name, forms in FORMATS.items():
+            add(f"blk.{layer}.{name}.weight", forms[layer % 2], shapes[name], 0.1)
+    add_norm("output_norm.weight")
+    pairs.update(changed.pop("pairs", {}))
+    tensors.update(changed.pop("tensors", {}))
+    gguf_files.write(path, pairs, tensors)
+    return pairs, tensors
+
+
+# ---- the model as safetensors ----
+
+def halves_turn(weight, heads):
+    """Rows of q and k as safetensors order them: the halves of a head turn, not neighbours."""
+    return weight.reshape(heads, SIZE // 2, 2, WIDTH).swapaxes(1, 2).reshape(weight.shape)
+
+
+def write_safetensors(path, arrays):
+    head, data = {"__metadata__": {"format": "pt"}}, b""
+    for name, array in arrays.items():
+        raw = array.astype(np.float32).tobytes()
+        head[name] = dict(dtype="F32", shape=list(array.shape), data_offsets=[len(data), len(data) + len(raw)])
+        data += raw
+    text = json.dumps(head).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+# ---- the library ----
+
+def load(build):
+    """The library of a build folder, for Model."""
+    Model.library = ctypes.CDLL(str(build / "libheadroom.so"))
+    Model.library.hr_last_error.restype = ctypes.c_char_p
+    return Model.library
+
+
+class Model:
+    library = None
+
+    def __init__(self, path, vocabulary):
+        self.device, self.model, self.vocabulary = ctypes.c_void_p(), ctypes.c_void_p(), vocabulary
+        self.done(self.library.hr_device_open(b"cpu", ctypes.byref(self.device)))
+        self.done(self.library.hr_model_open(self.device, str(path).encode(), None, ctypes.byref(self.model)))
+
+    def done(self, status):
+        if status:
+            raise SystemExit(self.library.hr_last_error().decode())
+
+    def feed(self, tokens, answers):
+        given = (ctypes.c_int32 * len(tokens))(*tokens)
+        logits = ctypes.POINTER(ctypes.c_float)()
+        self.done(self.library.hr_model_feed(self.model, given, ctypes.c_int64(len(tokens)), ctypes.c_int64(answers), ctypes.byref(logits)))
+        return np.ctypeslib.as_array(logits, (answers, self.vocabulary)).astype(np.float64)
+
+    def keep(self, tokens):
+        self.done(self.library.hr_model_keep(self.model, ctypes.c_int64(tokens)))
+
+    def encode(self, text, special):
+        tokens, count = ctypes.POINTER(ctypes.c_int32)(), ctypes.c_size_t()
+        raw = text.encode()
+        self.done(self.library.hr_model_encode(self.model, raw, ctypes.c_size_t(len(raw)), special, ctypes.byref(tokens), ctypes.byref(count)))
+        return [tokens[i] for i in range(count.value)]
+
+    def raw(self, tokens):
+        raw, part, length = b"", ctypes.c_void_p(), ctypes.c_size_t()
+        for token in tokens:
+            self.done(self.library.hr_model_token_text(self.model, token, ctypes.byref(part), ctypes.byref(length)))
+            raw += ctypes.string_at(part, length.value)
+        return raw
+
+    def text(self, tokens):
+        return self.raw(tokens).decode("utf-8", "replace")
+
+    def close(self):
+        self.library.hr_model_destroy(self.model)
+        self.library.hr_device_destroy(self.device)
+
+
+PROGRESS = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_double, ctypes.c_double)
+SAID = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.c_void_p, ctypes.POINTER(ctypes.c_char), ctypes.c_size_t)
+
+
+class Sampling(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("temperature", ctypes.c_double), ("top_k", ctypes.c_int64), ("top_p", ctypes.c_double),
+                ("min_p", ctypes.c_double), ("seed", ctypes.c_uint64)]
+
+
+class Options(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("most", ctypes.c_int64), ("sampling", Sampling), ("said", SAID),
+                ("said_context", ctypes.c_void_p), ("progress", PROGRESS), ("progress_context", ctypes.c_void_p), ("draft", ctypes.c_int64),
+                ("draft_model", ctypes.c_void_p)]
