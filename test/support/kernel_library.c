@@ -108,6 +108,8 @@ hr_status kernel_bind_sizes(hr_kernel *kernel, const int64_t sizes[4]) {
     for (int e = 0; e < hr_kernel_extent_count(kernel) && status == HR_OK; e++) {
         const char *name = hr_kernel_extent_name(kernel, e);
         int64_t value = sizes[e < 4 ? e : 3];
+        if (hr_kernel_extent_count(kernel) > 6 && value > 8)
+            value = 2 + value % 7; /* all of a convolution's */
         if (strcmp(name, "G") == 0 && heads) value = kernel_groups(heads);
         if (strcmp(name, "H") == 0) heads = value;
         status = hr_kernel_bind_extent(kernel, name, value);
