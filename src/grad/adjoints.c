@@ -285,6 +285,15 @@ static int sums_in(hr_algebra *algebra, hr_terms sum) {
     return count;
 }
 
+/* The statement reads something that has more axes than what it gives: what is given to it is used many
+ * times. */
+static hr_visit reads_wider(const hr_expr *node, const void *context) {
+    const statement_walk *walk = context;
+    const hr_function *source = walk->derivation->source;
+    return hr_visit_until(node->op == HR_OP_ELEMENT && walk->derivation->carries[node->id] &&
+                          node->arg_count > source->tensors[walk->statement->tensor].rank);
+}
+
 /* What the statement's elements were given, over its own indices. */
 static hr_terms statement_adjoint(statement_walk *walk) {
     hr_derivation *derivation = walk->derivation;
@@ -298,7 +307,8 @@ static hr_terms statement_adjoint(statement_walk *walk) {
     for (int i = 0; i < statement->domain_count; i++)
         domain |= hr_index_bit(algebra, derivation->index_of[statement->domain[i]]);
     hr_terms sum = hr_terms_replace(algebra, adjoint->sum, statement->subscript_count, adjoint->axes, to);
-    if (sum.count > 1 && (hr_expr_find(statement->value, is_reduction, NULL) || sums_in(algebra, sum) > 1))
+    if (sum.count > 1 && (hr_expr_find(statement->value, is_reduction, NULL) ||
+                          hr_expr_find(statement->value, reads_wider, walk) || sums_in(algebra, sum) > 1))
         sum = hr_terms_joined(algebra, sum);
     if (derivation->source->tensors[statement->tensor].role == HR_ROLE_LOCAL && sum.count)
         hr_name_value(derivation, hr_terms_compose(algebra, sum),

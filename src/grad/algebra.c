@@ -498,6 +498,15 @@ static hr_terms of_power(hr_algebra *algebra, const hr_expr *base, int power) {
     return sum_of_term(algebra, term_of_base(algebra, (hr_expr *)base, power));
 }
 
+/* The value of a chosen side. A sum in which some are chosen again stays in brackets: it is one value. */
+static hr_terms chosen(hr_algebra *algebra, const hr_expr *side) {
+    const hr_terms sum = hr_terms_of(algebra, side);
+    bool nested = false;
+    for (int i = 0; i < sum.count; i++)
+        nested = nested || sum.terms[i].guard_count;
+    return nested ? as_factor(algebra, side) : sum;
+}
+
 /* A masked exponential stays one value: what it is multiplied with is a matrix product. */
 static hr_terms of_where(hr_algebra *algebra, const hr_expr *node) {
     hr_expr *condition = node->args[0];
@@ -505,10 +514,16 @@ static hr_terms of_where(hr_algebra *algebra, const hr_expr *node) {
     if (node->args[1]->op == HR_OP_EXP)
         return sum_of_term(algebra, term_of_base(algebra, (hr_expr *)node, 1));
     if (is_number(node->args[2], &value) && value == 0)
-        return hr_terms_guard(algebra, hr_terms_of(algebra, node->args[1]), condition);
+        return hr_terms_guard(algebra, chosen(algebra, node->args[1]), condition);
     if (is_number(node->args[1], &value) && value == 0)
-        return hr_terms_guard(algebra, hr_terms_of(algebra, node->args[2]), hr_make_not(algebra, condition));
+        return hr_terms_guard(algebra, chosen(algebra, node->args[2]), hr_make_not(algebra, condition));
     return sum_of_term(algebra, term_of_base(algebra, (hr_expr *)node, 1));
+}
+
+/* A product of extents and whole numbers. */
+static bool is_of_extents(const hr_expr *expr) {
+    if (expr->op == HR_OP_MUL) return is_of_extents(expr->args[0]) && is_of_extents(expr->args[1]);
+    return expr->op == HR_OP_EXTENT || (expr->op == HR_OP_NUMBER && !hr_type_is_float(expr->type));
 }
 
 static hr_terms new_sum_of(hr_algebra *algebra, const hr_expr *expr) {
@@ -534,6 +549,11 @@ static hr_terms new_sum_of(hr_algebra *algebra, const hr_expr *expr) {
         break;
     case HR_OP_WHERE:
         return of_where(algebra, expr);
+    case HR_OP_CONVERT: /* a number of points: each extent is a factor of its own */
+        if (expr->args[0]->op == HR_OP_MUL && is_of_extents(expr->args[0]))
+            return of_product(algebra, hr_graph_convert(algebra->graph, expr->type, expr->args[0]->args[0]),
+                              hr_graph_convert(algebra->graph, expr->type, expr->args[0]->args[1]));
+        break;
     default:
         break;
     }

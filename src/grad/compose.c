@@ -79,14 +79,42 @@ static hr_expr *times(hr_algebra *algebra, hr_expr *product, hr_expr *factor) {
     return product ? hr_make_binary(algebra, HR_OP_MUL, product, factor) : factor;
 }
 
+/* The extent that the factor is, -1: another. */
+static int extent_of(const hr_factor *factor) {
+    const hr_expr *base = factor->base;
+    return base->op == HR_OP_CONVERT && base->args[0]->op == HR_OP_EXTENT ? base->args[0]->extent : -1;
+}
+
+/* The extents among the factors of one sign, multiplied in their order as whole numbers: B * S. NULL = none.
+ */
+static hr_expr *points_compose(hr_algebra *algebra, const hr_term *term, int sign) {
+    hr_expr *points = NULL;
+    hr_dtype type = HR_F32;
+    for (int extent = 0; extent < algebra->graph->function->extent_count; extent++)
+        for (int f = 0; f < term->factor_count; f++) {
+            const hr_factor *factor = &term->factors[f];
+            if (extent_of(factor) != extent || factor->power * sign <= 0) continue;
+            type = factor->base->type;
+            for (int i = 0; i < abs(factor->power); i++)
+                points = times(algebra, points, factor->base->args[0]);
+        }
+    return points ? hr_graph_convert(algebra->graph, type, points) : NULL;
+}
+
 /* `product` (NULL = 1) times the factors of one class. */
 static hr_expr *times_class(hr_algebra *algebra, hr_expr *product, const hr_term *term, bool divides) {
-    hr_expr *above = NULL, *below = NULL;
+    hr_expr *sides[2] = {NULL, NULL}; /* above and below the line */
     for (int f = 0; f < term->factor_count; f++) {
         const hr_factor *factor = &term->factors[f];
-        hr_expr **side = factor->power > 0 ? &above : &below;
+        hr_expr **side = &sides[factor->power < 0];
+        if (extent_of(factor) >= 0) continue;
         *side = times(algebra, *side, hr_make_power(algebra, factor->base, abs(factor->power)));
     }
+    for (int i = 0; i < 2; i++) {
+        hr_expr *points = points_compose(algebra, term, i ? -1 : 1);
+        if (points) sides[i] = times(algebra, sides[i], points);
+    }
+    hr_expr *above = sides[0], *below = sides[1];
     if (term->coefficient != 1) above = times(algebra, above, hr_make_number(algebra, term->coefficient));
     if (product && divides && !above) return hr_make_binary(algebra, HR_OP_DIV, product, below);
     if (below) above = hr_make_binary(algebra, HR_OP_DIV, above ? above : hr_make_number(algebra, 1), below);
@@ -317,11 +345,20 @@ static bool is_all_negative(hr_terms sum) {
     return true;
 }
 
+/* What is guarded stands behind what is not, unless a sum would begin with what is taken off. */
+static bool begins_guarded(hr_terms sum) {
+    bool plain_added = false, guarded_added = false;
+    for (int i = 0; i < sum.count; i++)
+        if (sum.terms[i].coefficient > 0) *(sum.terms[i].guard_count ? &guarded_added : &plain_added) = true;
+    return guarded_added && !plain_added;
+}
+
 hr_expr *hr_terms_compose(hr_algebra *algebra, hr_terms sum) {
     hr_expr *all = NULL;
-    for (int with_guards = 0; with_guards < 2; with_guards++)
+    const bool first = begins_guarded(sum);
+    for (int pass = 0; pass < 2; pass++)
         for (int i = 0; i < sum.count; i++) {
-            if ((sum.terms[i].guard_count > 0) != with_guards) continue;
+            if ((sum.terms[i].guard_count > 0) != (first != (pass == 1))) continue;
             hr_terms group = under_guards(algebra, sum, i);
             if (!group.count) continue;
             const bool taken = all && is_all_negative(group);

@@ -139,6 +139,19 @@ static bool cancels(hr_algebra *algebra, const hr_term *part, hr_index_set over)
     return meaning_of(algebra, apart).count == 0;
 }
 
+/* A softmax adds up to 1: sum[v](exp(x[v] - lse)) where lse = logsumexp[v](x[v]). */
+static bool adds_up_to_one(hr_algebra *algebra, const hr_term *part, hr_index_set over) {
+    if (part->factor_count != 1 || part->guard_count || part->factors[0].power != 1) return false;
+    const hr_expr *base = part->factors[0].base;
+    if (base->op != HR_OP_EXP || base->args[0]->op != HR_OP_SUB) return false;
+    const hr_expr *total = hr_known_meaning(algebra, base->args[0]->args[1]);
+    if (total->op != HR_OP_REDUCE_LOGSUMEXP || total->args[0] != base->args[0]->args[0]) return false;
+    hr_index_set bound = 0;
+    for (int i = 0; i < total->bound_count; i++)
+        bound |= hr_index_bit(algebra, total->bound[i]);
+    return bound == over;
+}
+
 /* sum[j](p[j] * sum[e](a[e] * v[j, e])) is sum[e](a[e] * o[e]) where o[e] = sum[j](p[j] * v[j, e]) is at
  * hand: what attention's backward pass needs of a row follows from its output. NULL elsewhere. */
 static hr_expr *through_known(hr_algebra *algebra, const hr_term *part, hr_index_set over) {
@@ -184,6 +197,7 @@ static hr_terms term_over(hr_algebra *algebra, hr_term term, hr_index_set over) 
             continue;
         }
         if (cancels(algebra, &part, group)) return (hr_terms){0};
+        if (adds_up_to_one(algebra, &part, group)) continue;
         hr_expr *known = through_known(algebra, &part, group);
         factors[count++] = known ? known : hr_known_element(algebra, summed(algebra, &part, group));
     }

@@ -16,10 +16,11 @@ except ImportError:
     print("skipped: NumPy is not installed (pip install numpy)")
     sys.exit(77)
 
-SIZES = dict(M=5, N=37, K=19, T=7, V=23, C=9, H=6, D=5, I=6, J=8, B=2, E=3, G=3, S=11, L=2, X=23)
+SIZES = dict(M=5, N=37, K=19, T=7, V=23, C=9, H=6, D=5, I=6, J=8, B=2, E=3, G=3, S=11, L=2, X=23, O=4, P=3, Q=2, W=4)
 WHOLE = dict(i8=(-128, 128), u8=(0, 256))
 SCALARS = dict(eps=1e-3, lr=0.01, beta1=0.75, beta2=0.96875, decay=0.125, correct1=0.25, correct2=0.5, seed=1234567890123,
-               p=0.25, limit=2.5)
+               p=0.25, limit=2.5,
+               smoothing=0.25, clip=0.125, beta=0.0625)
 
 
 # ---- dtypes ----
@@ -224,6 +225,121 @@ def topk(a, low):
     return dict(value=np.take_along_axis(a["x"], place, 1), place=place)
 
 
+def windows(x, taps):
+    """x with its last axes cut into every window of `taps`: [..., places, taps]."""
+    return np.lib.stride_tricks.sliding_window_view(x, taps, axis=tuple(range(-len(taps), 0)))
+
+
+def conv1d(a, low):
+    return dict(y=np.einsum("bclk,ock->bol", windows(a["x"], a["w"].shape[2:]), a["w"]) + a["bias"][:, None])
+
+
+def conv2d(a, low):
+    y = np.einsum("bchwpq,ocpq->bohw", windows(a["x"], a["w"].shape[2:]), a["w"])
+    return dict(y=y + a["bias"][:, None, None])
+
+
+def conv_backward(a, low):
+    """Each place of the output gives to the window that it was made from."""
+    dx, dw, taps = np.zeros_like(a["x"]), np.zeros_like(a["w"]), a["w"].shape[2:]
+    for place in np.ndindex(*a["dy"].shape[2:]):
+        window = (slice(None), slice(None), *(slice(at, at + size) for at, size in zip(place, taps)))
+        given = a["dy"][(slice(None), slice(None), *place)]
+        dx[window] += np.tensordot(given, a["w"], (1, 0))
+        dw += np.tensordot(given, a["x"][window], (0, 0))
+    return dict(dx=dx, dw=dw, dbias=a["dy"].sum((0, *range(2, a["dy"].ndim))))
+
+
+def cells(x, size):
+    """An image as cells of size x size: [B, C, H, W, size * size]."""
+    b, c, h, w = x.shape
+    x = x.reshape(b, c, h // size, size, w // size, size)
+    return x.transpose(0, 1, 2, 4, 3, 5).reshape(b, c, h // size, w // size, size * size)
+
+
+def image(x, size):
+    b, c, h, w, _ = x.shape
+    return x.reshape(b, c, h, w, size, size).transpose(0, 1, 2, 4, 3, 5).reshape(b, c, h * size, w * size)
+
+
+def max_pool_backward(a, low):
+    x = cells(a["x"], SIZES["P"])
+    first = np.arange(x.shape[-1]) == x.argmax(-1)[..., None]
+    return dict(dx=image(np.where(first, a["dy"][..., None], 0), SIZES["P"]))
+
+
+def mean_pool_backward(a, low):
+    size = SIZES["P"]
+    return dict(dx=a["dy"].repeat(size, 2).repeat(size, 3) / size**2)
+
+
+def norm(a, axes, shape):
+    """Over `axes` of x; weight and bias as `shape`."""
+    x = a["x"]
+    mean = x.mean(axes, keepdims=True)
+    kept = stored("f32", mean)
+    rstd = 1 / np.sqrt(((x - kept) ** 2).mean(axes, keepdims=True) + a["eps"])
+    y = (x - kept) * stored("f32", rstd) * a["weight"].reshape(shape) + a["bias"].reshape(shape)
+    return dict(y=y, mean=mean, rstd=rstd)
+
+
+def norm_backward(a, axes, sums, rows, shape):
+    """The same backwards: `sums` are the axes that weight lacks, `rows` the shape of mean."""
+    rstd = a["rstd"].reshape(rows)
+    normal = (a["x"] - a["mean"].reshape(rows)) * rstd
+    g = a["dy"] * a["weight"].reshape(shape)
+    dx = (g - g.mean(axes, keepdims=True) - normal * (g * normal).mean(axes, keepdims=True)) * rstd
+    return dict(dx=dx, dweight=(a["dy"] * normal).sum(sums), dbias=a["dy"].sum(sums))
+
+
+def label_smoothing(a, low):
+    rows, s = np.arange(len(a["target"])), a["smoothing"]
+    lse = logsumexp(a["logits"])
+    loss = stored("f32", lse) - (1 - s) * a["logits"][rows, a["target"]] - s * a["logits"].mean(1)
+    return dict(lse=lse, loss=loss)
+
+
+def label_smoothing_backward(a, low):
+    v, s = a["logits"].shape[1], a["smoothing"]
+    wanted = s / v + (1 - s) * (np.arange(v) == a["target"][:, None])
+    return dict(dlogits=(np.exp(a["logits"] - a["lse"][:, None]) - wanted) * a["dloss"][:, None])
+
+
+def kl_divergence(a, low):
+    lse, known = logsumexp(a["logits"]), logsumexp(a["teacher"])
+    student, teacher = (x - stored("f32", s)[:, None] for x, s in ((a["logits"], lse), (a["teacher"], known)))
+    return dict(lse=lse, known=known, loss=(np.exp(teacher) * (teacher - student)).sum(1))
+
+
+def kl_divergence_backward(a, low):
+    student = np.exp(a["logits"] - a["lse"][:, None])
+    return dict(dlogits=(student - np.exp(a["teacher"] - a["known"][:, None])) * a["dloss"][:, None])
+
+
+def grpo_ratio(a, score):
+    """The ratio of probabilities, and whether the clip holds it back."""
+    ratio = np.exp(score - a["before"])
+    return ratio, np.where(a["advantage"] > 0, ratio > 1 + a["clip"], ratio < 1 - a["clip"])
+
+
+def grpo_loss(a, low):
+    lse = logsumexp(a["logits"])
+    score = a["logits"][np.arange(len(lse)), a["token"]] - stored("f32", lse)
+    kept, away = stored("f32", score), a["reference"] - stored("f32", score)
+    ratio, far = grpo_ratio(a, kept)
+    clipped = np.where(far, np.where(a["advantage"] > 0, 1 + a["clip"], 1 - a["clip"]), ratio)
+    loss = a["beta"] * (np.exp(away) - away - 1) - a["advantage"] * clipped
+    return dict(loss=loss, lse=lse, score=score)
+
+
+def grpo_loss_backward(a, low):
+    ratio, far = grpo_ratio(a, a["score"])
+    given = a["beta"] * (1 - np.exp(a["reference"] - a["score"])) - a["advantage"] * np.where(far, 0, ratio)
+    hit = np.arange(a["logits"].shape[1]) == a["token"][:, None]
+    away = hit - np.exp(a["logits"] - a["lse"][:, None])
+    return dict(dlogits=away * (given * a["dloss"])[:, None])
+
+
 def linear_recurrence(a, low):
     h, state = np.zeros_like(a["b"]), a["start"]
     for s in range(h.shape[1]):
@@ -235,6 +351,27 @@ MATH = dict(
     cumsum=lambda a, low: dict(y=np.cumsum(a["x"], 1)),
     topk=topk,
     linear_recurrence=linear_recurrence,
+    conv1d=conv1d,
+    conv1d_backward=conv_backward,
+    conv2d=conv2d,
+    conv2d_backward=conv_backward,
+    max_pool=lambda a, low: dict(y=cells(a["x"], SIZES["P"]).max(-1)),
+    max_pool_backward=max_pool_backward,
+    mean_pool=lambda a, low: dict(y=cells(a["x"], SIZES["P"]).mean(-1)),
+    mean_pool_backward=mean_pool_backward,
+    group_norm=lambda a, low: {
+        name: value if name == "y" else value[:, :, 0, 0]
+        for name, value in norm(a, (2, 3), (1, SIZES["G"], SIZES["C"], 1)).items()},
+    group_norm_backward=lambda a, low: norm_backward(
+        a, (2, 3), (0, 3), (SIZES["B"], SIZES["G"], 1, 1), (1, SIZES["G"], SIZES["C"], 1)),
+    batch_norm=lambda a, low: norm(a, (0, 2), (1, SIZES["C"], 1)),
+    batch_norm_backward=lambda a, low: norm_backward(a, (0, 2), (0, 2), (1, SIZES["C"], 1), (1, SIZES["C"], 1)),
+    label_smoothing=label_smoothing,
+    label_smoothing_backward=label_smoothing_backward,
+    kl_divergence=kl_divergence,
+    kl_divergence_backward=kl_divergence_backward,
+    grpo_loss=grpo_loss,
+    grpo_loss_backward=grpo_loss_backward,
     softmax=lambda a, low: dict(y=softmax(a["x"])),
     logsumexp=lambda a, low: dict(lse=logsumexp(a["x"])),
     layernorm=layernorm,
@@ -286,7 +423,7 @@ MATH = dict(
 
 def parameters(header, dtypes):
     inside = header[header.index("(") + 1:].split("->")[0]
-    pattern = r"(\w+)\s*:\s*(inout\s+)?(\w+)\s*(?:\[([^\]]*)\])?"
+    pattern = r"(\w+)\s*:\s*((?:inout|const)\s+)?(\w+)\s*(?:\[([^\]]*)\])?"
     for name, _, dtype, shape in re.findall(pattern, inside):
         yield name, dtypes.get(dtype, dtype), [eval(axis, {}, SIZES) for axis in shape.split(",")] if shape else None
 
@@ -313,7 +450,7 @@ def operands(header, dtypes, folder, random):
 
 
 def check(tool, path, name, header, low, random):
-    variables = set(re.findall(r":\s*(?:inout\s+)?([A-Z]\w*)\s*\[", header))
+    variables = set(re.findall(r":\s*(?:inout\s+|const\s+)?([A-Z]\w*)\s*\[", header))
     dtypes = {variable: low if variable != "W" else {"bf16": "f16"}.get(low, low) for variable in variables}
     if name not in MATH:
         return [f"{name}: test/cli/reference_numpy.py has no formula for it"]
