@@ -197,10 +197,12 @@ static double additions_of(const hr_sum *sum) {
     return steps;
 }
 
-/* No sum of values on one grid is rounded until it has too many digits. */
+/* No sum of values on one grid is rounded until it has too many digits. Values that come to 0 may have
+ * errors. */
 static bool is_exact(const hr_sum *sum) {
-    return sum->size == 0 || (sum->grain > -GRAIN_NONE && sum->size <= ldexp(1, sum->grain + sum->digits) &&
-                              sum->rounding == 0);
+    return sum->bound == 0 &&
+           (sum->size == 0 || (sum->grain > -GRAIN_NONE && sum->size <= ldexp(1, sum->grain + sum->digits) &&
+                               sum->rounding == 0));
 }
 
 void hr_sum_end(hr_sum *sum, double *bound, double *noise) {

@@ -108,6 +108,9 @@ static void test_errors_of_sums(void **state) {
     hr_fixture_close(&f);
     assert_true(exact == 0);
     assert_true(random < 0x1p-10);
+    open_vector(&f, "kernel k(x: f32[N]) -> (s: f32)\n{\n s = sum[n](x[n] / 3 * 3 - x[n])\n}\n", N, one);
+    assert_true(meaning(&f, "s", 0).value == 0 && meaning(&f, "s", 0).error > 0); /* 0 that f32 may miss */
+    hr_fixture_close(&f);
 }
 
 /* A condition that rounding may turn over makes both sides possible, and a position that of a rival. */
