@@ -39,13 +39,23 @@ static int ways_of(const hr_stage *stage) {
     return hr_cpu_walk_of(stage)->accumulators ? hr_cpu_walk_of(stage)->accumulators : WAYS;
 }
 
+/* The lanes of a row's accumulators that are in use: each run along its last index begins at the first. */
+static int chains_of(const hr_plan *plan, const hr_stage *stage, const int64_t *extents) {
+    const int lanes = hr_limits_lanes(&plan->limits), all = lanes * ways_of(stage);
+    int64_t run;
+    if (!stage->row_count ||
+        hr_plan_points(plan, stage->row + stage->row_count - 1, 1, extents, &run) != HR_OK || run >= all)
+        return all;
+    return run >= lanes ? lanes : run > 1 ? (int)run : 1;
+}
+
 /* Scalars add each addend to a total. */
 static void order_rows(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                        hr_sum_order *out) {
     int64_t row;
     out->addends = stage->schedule->chain;
     if (stage->schedule->kind == HR_SCHEDULE_CPU_WALK) {
-        out->chains = hr_stage_is_vector(stage) ? hr_limits_lanes(&plan->limits) * ways_of(stage) : 1;
+        out->chains = hr_stage_is_vector(stage) ? chains_of(plan, stage, extents) : 1;
         if (!hr_stage_is_vector(stage)) out->addends = 1;
         return;
     }

@@ -133,7 +133,7 @@ static void run_candidates(const hr_function *function, const struct library_cas
     int count = hr_schedule_candidates(plan, choices, CANDIDATES_MAX);
     hr_plan_destroy(plan);
     for (int i = 0; i < count; i++)
-        if (sample_takes((size_t)i, 5)) run_case(function, one, &choices[i], i);
+        if (sample_takes((size_t)i, 9)) run_case(function, one, &choices[i], i);
 }
 
 static void test_candidates(void **state) {
