@@ -516,7 +516,7 @@ typedef struct hr_model_options {
     int threads;           /* 0 = all; at most the processors there are */
 } hr_model_options;
 
-/* `path`: a GGUF file, or a folder with config.json and safetensors files, which bring no tokenizer: such a
+/* `path`: a GGUF file, or a folder with config.json, safetensors files and tokenizer.json; without that a
  * model is fed tokens. The file stays mapped; weights are used where they lie, or packed as the first step is
  * built. HR_BAD_INPUT names what is broken in it, or what its family does not know.
  * `options` may be NULL. */

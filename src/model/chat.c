@@ -156,7 +156,7 @@ hr_status hr_model_encode(const hr_model *model, const char *text, size_t length
     HR_TRY(hr_pointer_check(count, "count", __func__));
     if (!model->tokenizer)
         return hr_fail(HR_BAD_INPUT,
-                       "%s: holds no tokenizer that is read here: give it tokens, or take a GGUF file",
+                       "%s: holds no tokenizer: put its tokenizer.json beside it, or take a GGUF file",
                        model->file->path);
     hr_tokens tokens = {0};
     hr_status status = hr_tokenizer_encode(model->tokenizer, text, length, names, &tokens);

@@ -361,7 +361,8 @@ static hr_status model_read(struct hr_model *model, const char *path, const hr_m
     hr_status status = weights_find(model, used);
     free(used);
     HR_TRY(status);
-    if (model->file->kind == HR_WEIGHTS_GGUF) HR_TRY(hr_tokenizer_create(model->file, &model->tokenizer));
+    if (model->file->kind == HR_WEIGHTS_GGUF || hr_file_value_find(model->file, "tokenizer.ggml.tokens"))
+        HR_TRY(hr_tokenizer_create(model->file, &model->tokenizer));
     HR_TRY(context_find(model, options->context));
     HR_TRY(memory_take(model));
     model->threads = options->threads;

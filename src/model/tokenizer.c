@@ -9,11 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Where a text of pieces has one more space in front. */
+typedef enum space_first { SPACE_NOWHERE, SPACE_BEFORE_TEXT, SPACE_BEHIND_SPECIALS } space_first;
+
 struct hr_tokenizer {
     hr_vocabulary vocabulary;
     hr_split_style style;
     bool whole_words; /* a word that is a token is that token, whatever the merges make of it */
-    bool begins, space_first;
+    bool begins;
+    space_first space_first;
     int32_t begin, ends[2];
     int32_t *specials; /* longest first */
     int special_count;
@@ -131,7 +135,7 @@ static hr_status symbols_give(const merging *merging, hr_tokens *out) {
 
 /* Bytes of the first symbol of a text: a byte, or a character. */
 static size_t symbol_length(const hr_vocabulary *vocabulary, const char *at, size_t left) {
-    if (vocabulary->merges) return 1;
+    if (vocabulary->spelling == HR_SPELLING_BYTES) return 1;
     unsigned char first = (unsigned char)*at;
     size_t length = first < 0x80 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : 4;
     return length < left ? length : left;
@@ -185,7 +189,7 @@ static hr_status pieces_encode(const hr_tokenizer *tokenizer, const char *at, si
     size_t sign = strlen(HR_SPACE_SIGN), end = 0;
     char *text = hr_memory_take((length + 1) * sign);
     if (!text) return hr_fail(HR_OUT_OF_MEMORY, "no memory to take a text of %zu bytes apart", length);
-    if (first && tokenizer->space_first) {
+    if (tokenizer->space_first == SPACE_BEHIND_SPECIALS || (first && tokenizer->space_first)) {
         memcpy(text, HR_SPACE_SIGN, sign);
         end = sign;
     }
@@ -202,8 +206,9 @@ static hr_status pieces_encode(const hr_tokenizer *tokenizer, const char *at, si
 
 static hr_status part_encode(const hr_tokenizer *tokenizer, const char *at, size_t length, bool first,
                              hr_tokens *out) {
-    return tokenizer->vocabulary.merges ? words_encode(tokenizer, at, length, out)
-                                        : pieces_encode(tokenizer, at, length, first, out);
+    return tokenizer->vocabulary.spelling == HR_SPELLING_BYTES
+               ? words_encode(tokenizer, at, length, out)
+               : pieces_encode(tokenizer, at, length, first, out);
 }
 
 /* The special token that stands at `at`, -1 = none. */
@@ -256,7 +261,7 @@ static hr_status style_find(hr_tokenizer *tokenizer, const hr_weight_file *file)
         {"qwen2", HR_SPLIT_QWEN2},      {"smollm", HR_SPLIT_SMOLLM},
     };
     hr_bytes name;
-    if (!tokenizer->vocabulary.merges) return HR_OK;
+    if (tokenizer->vocabulary.spelling != HR_SPELLING_BYTES) return HR_OK;
     if (!hr_file_string(file, "tokenizer.ggml.pre", &name)) name = (hr_bytes){"default", 7};
     for (size_t i = 0; i < sizeof styles / sizeof *styles; i++)
         if (is_word(name, styles[i].name)) {
@@ -301,15 +306,18 @@ static hr_status tokenizer_read(hr_tokenizer *tokenizer, const hr_weight_file *f
     double given;
     HR_TRY(hr_vocabulary_create(file, &tokenizer->vocabulary));
     HR_TRY(style_find(tokenizer, file));
-    bool pieces = !tokenizer->vocabulary.merges;
+    bool pieces = tokenizer->vocabulary.spelling == HR_SPELLING_SPACES;
     tokenizer->begin = token_of(tokenizer, file, "tokenizer.ggml.bos_token_id");
     tokenizer->ends[0] = token_of(tokenizer, file, "tokenizer.ggml.eos_token_id");
     tokenizer->ends[1] = token_of(tokenizer, file, "tokenizer.ggml.eot_token_id");
     tokenizer->begins = hr_file_number(file, "tokenizer.ggml.add_bos_token", &given)
                             ? given != 0
                             : pieces || tokenizer->style == HR_SPLIT_LLAMA3;
-    tokenizer->space_first =
-        hr_file_number(file, "tokenizer.ggml.add_space_prefix", &given) ? given != 0 : pieces;
+    if (!hr_file_number(file, "tokenizer.ggml.add_space_prefix", &given)) given = pieces;
+    tokenizer->space_first = given == 2   ? SPACE_BEHIND_SPECIALS
+                             : given != 0 ? SPACE_BEFORE_TEXT
+                                          : SPACE_NOWHERE;
+    if (hr_file_number(file, "tokenizer.ggml.ignore_merges", &given)) tokenizer->whole_words = given != 0;
     return specials_find(tokenizer);
 }
 

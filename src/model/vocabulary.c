@@ -156,8 +156,10 @@ static hr_status merge_add(hr_vocabulary *vocabulary, const hr_weight_file *file
     if (!space) return hr_fail(HR_BAD_INPUT, "%s: merge %" PRId32 " names no two tokens", file->path, rank);
     size_t mark = hr_arena_mark(vocabulary->arena), before = (size_t)(space - text.at);
     hr_bytes left = {text.at, before}, right = {space + 1, text.length - before - 1}, both;
-    HR_TRY(bytes_decode(vocabulary, file, codes, &left));
-    HR_TRY(bytes_decode(vocabulary, file, codes, &right));
+    if (vocabulary->spelling == HR_SPELLING_BYTES) {
+        HR_TRY(bytes_decode(vocabulary, file, codes, &left));
+        HR_TRY(bytes_decode(vocabulary, file, codes, &right));
+    }
     void *memory = NULL;
     HR_TRY(room_take(vocabulary, file, left.length + right.length, &memory));
     memcpy(memory, left.at, left.length);
@@ -178,7 +180,7 @@ static hr_status merges_read(hr_vocabulary *vocabulary, const hr_weight_file *fi
     short codes[BYTE_CODES];
     byte_codes(codes);
     for (int32_t i = 0; i < vocabulary->count; i++)
-        if (vocabulary->pieces[i].kind == HR_PIECE_NORMAL)
+        if (vocabulary->pieces[i].kind == HR_PIECE_NORMAL && vocabulary->spelling == HR_SPELLING_BYTES)
             HR_TRY(bytes_decode(vocabulary, file, codes, &vocabulary->pieces[i].bytes));
     HR_TRY(pieces_index(vocabulary, file));
     const hr_file_value *list;
@@ -224,10 +226,11 @@ static hr_status bytes_find(hr_vocabulary *vocabulary, const hr_weight_file *fil
         char name[8], *letter = (char *)memory + byte;
         int length = snprintf(name, sizeof name, "<0x%02X>", byte);
         *letter = (char)byte;
-        int32_t token = vocabulary->merges ? hr_vocabulary_find(vocabulary, letter, 1)
-                                           : hr_vocabulary_find(vocabulary, name, (size_t)length);
+        const bool letters = vocabulary->spelling == HR_SPELLING_BYTES;
+        int32_t token = letters ? hr_vocabulary_find(vocabulary, letter, 1)
+                                : hr_vocabulary_find(vocabulary, name, (size_t)length);
         vocabulary->bytes[byte] = token;
-        if (token >= 0 && !vocabulary->merges) vocabulary->pieces[token].text = (hr_bytes){letter, 1};
+        if (token >= 0 && !letters) vocabulary->pieces[token].text = (hr_bytes){letter, 1};
     }
     return HR_OK;
 }
@@ -237,8 +240,10 @@ static hr_status texts_find(hr_vocabulary *vocabulary, const hr_weight_file *fil
         hr_piece *piece = &vocabulary->pieces[i];
         piece->text = (hr_bytes){"", 0};
         bool text = piece->kind == HR_PIECE_NORMAL || piece->kind == HR_PIECE_USER;
-        if (text && vocabulary->merges) piece->text = piece->bytes;
-        if (text && !vocabulary->merges) HR_TRY(spaces_decode(vocabulary, file, piece->bytes, &piece->text));
+        if (text && vocabulary->spelling == HR_SPELLING_BYTES)
+            piece->text = piece->bytes;
+        else if (text)
+            HR_TRY(spaces_decode(vocabulary, file, piece->bytes, &piece->text));
     }
     return bytes_find(vocabulary, file);
 }
@@ -251,9 +256,11 @@ static hr_status vocabulary_read(hr_vocabulary *vocabulary, const hr_weight_file
     HR_TRY(pieces_read(vocabulary, file));
     if (model.length == 4 && memcmp(model.at, "gpt2", 4) == 0)
         HR_TRY(merges_read(vocabulary, file));
-    else if (model.length == 5 && memcmp(model.at, "llama", 5) == 0)
-        HR_TRY(pieces_index(vocabulary, file));
-    else
+    else if (model.length == 5 && memcmp(model.at, "llama", 5) == 0) {
+        vocabulary->spelling = HR_SPELLING_SPACES;
+        HR_TRY(file->kind == HR_WEIGHTS_GGUF ? pieces_index(vocabulary, file)
+                                             : merges_read(vocabulary, file));
+    } else
         return hr_fail(HR_BAD_INPUT,
                        "%s: its tokenizer is \"%.*s\"; gpt2 (merges) and llama (scores) are known",
                        file->path, (int)model.length, model.at);

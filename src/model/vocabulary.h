@@ -1,7 +1,7 @@
 /* A model's tokens by their bytes, and which two of them merge.
  *
- * In: what a file lists. Out: look-ups in constant time. For the family of merges, tokens are kept as the
- * bytes that they stand for; for SentencePiece as the file writes them, with U+2581 in the place of spaces.
+ * In: what a file lists. Out: look-ups in constant time. Where tokens spell bytes they are kept as the bytes
+ * that they stand for; SentencePiece's as the file writes them, with U+2581 in the place of spaces.
  */
 #ifndef HR_MODEL_VOCABULARY_H
 #define HR_MODEL_VOCABULARY_H
@@ -31,7 +31,13 @@ typedef struct hr_merge {
     int32_t rank;
 } hr_merge;
 
+typedef enum hr_spelling {
+    HR_SPELLING_BYTES, /* a letter stands for a byte: GPT-2's */
+    HR_SPELLING_SPACES /* characters, U+2581 for a space: SentencePiece's */
+} hr_spelling;
+
 typedef struct hr_vocabulary {
+    hr_spelling spelling;
     hr_arena *arena;
     hr_piece *pieces;
     int32_t count;

@@ -1,6 +1,8 @@
 /* Opens files of weights and finds values in them. In: a path. Out: tables. See weight_file.h. */
 #include "model/weight_file.h"
 
+#include "model/tokenizer_json.h"
+
 #include "base/dtype.h"
 #include "base/memory.h"
 
@@ -97,12 +99,10 @@ static json_t *config_find(json_t *config, const char *key) {
 }
 
 bool hr_file_number(const hr_weight_file *file, const char *key, double *out) {
-    if (file->kind == HR_WEIGHTS_SAFETENSORS) {
-        const json_t *value = config_find(file->config, key);
-        if (json_is_boolean(value)) *out = json_is_true(value);
-        if (json_is_number(value)) *out = json_number_value(value);
-        return json_is_number(value) || json_is_boolean(value);
-    }
+    const json_t *configured = config_find(file->config, key);
+    if (json_is_boolean(configured)) *out = json_is_true(configured);
+    if (json_is_number(configured)) *out = json_number_value(configured);
+    if (json_is_number(configured) || json_is_boolean(configured)) return true;
     const hr_file_value *value = hr_file_value_find(file, key);
     if (!value || value->type == HR_FILE_STRING || value->type == HR_FILE_ARRAY) return false;
     *out = number_load(value->type, value->bytes.at);
@@ -110,11 +110,11 @@ bool hr_file_number(const hr_weight_file *file, const char *key, double *out) {
 }
 
 bool hr_file_string(const hr_weight_file *file, const char *key, hr_bytes *out) {
-    if (file->kind == HR_WEIGHTS_SAFETENSORS) {
-        const json_t *value = config_find(file->config, key);
-        if (json_is_array(value)) value = json_array_get(value, 0);
-        if (json_is_string(value)) *out = (hr_bytes){json_string_value(value), json_string_length(value)};
-        return json_is_string(value);
+    const json_t *configured = config_find(file->config, key);
+    if (json_is_array(configured)) configured = json_array_get(configured, 0);
+    if (json_is_string(configured)) {
+        *out = (hr_bytes){json_string_value(configured), json_string_length(configured)};
+        return true;
     }
     const hr_file_value *value = hr_file_value_find(file, key);
     if (!value || value->type != HR_FILE_STRING) return false;
@@ -183,10 +183,30 @@ static hr_status shards_open(hr_weight_file *file, const char *folder, const jso
     return status;
 }
 
+/* tokenizer.json with tokenizer_config.json beside it, where they are there. */
+static hr_status tokenizer_open(hr_weight_file *file, const char *folder) {
+    char path[PATH_MOST];
+    json_t *settings = NULL, *tokenizer;
+    snprintf(path, sizeof path, "%s/tokenizer_config.json", folder);
+    if (is_there(path)) HR_TRY(json_open(path, &settings));
+    snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+    hr_status status = HR_OK;
+    if (is_there(path)) {
+        status = json_open(path, &tokenizer);
+        if (status == HR_OK) {
+            status = hr_tokenizer_json_read(file, path, tokenizer, settings);
+            json_decref(tokenizer);
+        }
+    }
+    json_decref(settings);
+    return status;
+}
+
 static hr_status folder_open(hr_weight_file *file, const char *folder) {
     char path[PATH_MOST];
     snprintf(path, sizeof path, "%s/config.json", folder);
     if (is_there(path)) HR_TRY(json_open(path, &file->config));
+    HR_TRY(tokenizer_open(file, folder));
     snprintf(path, sizeof path, "%s/model.safetensors", folder);
     if (is_there(path)) return safetensors_open(file, path);
     snprintf(path, sizeof path, "%s/model.safetensors.index.json", folder);

@@ -95,7 +95,7 @@ typedef struct hr_weight_file {
     int mapping_count;
     hr_weight *weights;
     int64_t weight_count;
-    hr_file_value *values; /* GGUF's pairs */
+    hr_file_value *values; /* GGUF's pairs, or of tokenizer.json what they would be */
     int64_t value_count;
     json_t *config; /* safetensors: config.json beside it; NULL where there is none */
 } hr_weight_file;

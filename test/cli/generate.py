@@ -25,8 +25,8 @@ BUILD, SOURCE = Path(sys.argv[1]), Path(sys.argv[2])
 sys.path.insert(0, str(SOURCE / "test/support"))
 import gguf_files
 import family_forward
-from miniature_model import (CONTEXT, FORMATS, HEADS, INNER, LAYERS, Model, Options, PROGRESS, SAID, SHARED, SIZE, Sampling, WIDTH,
-                             byte_letters, halves_turn, load, miniature, write_safetensors)
+from miniature_model import (Model, Options, PROGRESS, SAID, Sampling, WIDTH, byte_letters, folder_arrays, load, miniature,
+                             write_config, write_safetensors)
 
 library = load(BUILD)
 
@@ -125,24 +125,12 @@ def test_safetensors(pairs, tensors):
     scaling = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64)
     family, folder = family_forward.Llama(pairs, tensors, rounds=False, scaling=scaling), WORK / "shards"
     folder.mkdir()
-    names = dict(attn_norm="input_layernorm", attn_q="self_attn.q_proj", attn_k="self_attn.k_proj", attn_v="self_attn.v_proj",
-                 attn_output="self_attn.o_proj", ffn_norm="post_attention_layernorm", ffn_gate="mlp.gate_proj",
-                 ffn_up="mlp.up_proj", ffn_down="mlp.down_proj")
-    layers = {}
-    for layer in range(LAYERS):
-        for ours, theirs in names.items():
-            weight = family.weight(f"blk.{layer}.{ours}.weight")
-            heads = dict(attn_q=HEADS, attn_k=SHARED).get(ours)
-            layers[f"model.layers.{layer}.{theirs}.weight"] = halves_turn(weight, heads) if heads else weight
-    others = {"model.embed_tokens.weight": family.weight("token_embd.weight"), "model.norm.weight": family.weight("output_norm.weight")}
+    layers, others = folder_arrays(family)
     write_safetensors(folder / "model-00001-of-00002.safetensors", layers)
     write_safetensors(folder / "model-00002-of-00002.safetensors", others)
     index = {name: f"model-0000{1 if name in layers else 2}-of-00002.safetensors" for name in (*layers, *others)}
     (folder / "model.safetensors.index.json").write_text(json.dumps(dict(weight_map=index)))
-    (folder / "config.json").write_text(json.dumps(dict(
-        architectures=["LlamaForCausalLM"], hidden_size=WIDTH, intermediate_size=INNER, num_hidden_layers=LAYERS,
-        num_attention_heads=HEADS, num_key_value_heads=SHARED, head_dim=SIZE, rms_norm_eps=1e-5, rope_theta=10000.0,
-        max_position_embeddings=CONTEXT, rope_scaling=scaling)))
+    write_config(folder, rope_scaling=scaling)
     tokens = list(range(40, 60))
     model = Model(folder, len(pairs["tokenizer.ggml.tokens"]))
     compare(model.feed(tokens, 20), family.logits(tokens), 1e-4, "safetensors")

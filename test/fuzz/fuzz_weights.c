@@ -4,6 +4,7 @@
  * build-fuzz/test/fuzz_weights -dict=test/fuzz/weights.dict NEW_FOLDER test/fuzz/corpus_weights
  */
 #include "model/tokenizer.h"
+#include "model/tokenizer_json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -42,10 +43,25 @@ static void check_tokenizer(const hr_weight_file *file, const uint8_t *data, siz
     hr_tokenizer_destroy(tokenizer);
 }
 
+/* What lies beside safetensors files: the same object as tokenizer.json and as its settings. */
+static void check_described(const uint8_t *data, size_t size) {
+    hr_weight_file file = {.path = "fuzz", .kind = HR_WEIGHTS_SAFETENSORS};
+    json_t *described = json_loadb((const char *)data, size, JSON_REJECT_DUPLICATES, NULL);
+    if (described && hr_arena_create((size_t)64 << 20, &file.arena) == HR_OK) {
+        if (hr_tokenizer_json_read(&file, "fuzz", described, described) == HR_OK)
+            check_tokenizer(&file, data, size);
+        else
+            demand(*hr_last_error());
+        hr_arena_destroy(file.arena);
+    }
+    json_decref(described);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     hr_weight_file file = {.path = "fuzz"};
     if (hr_arena_create((size_t)64 << 20, &file.arena) != HR_OK) return 0;
+    if (size > 0 && *data == '{') check_described(data, size);
     bool gguf = size >= 4 && memcmp(data, "GGUF", 4) == 0;
     file.kind = gguf ? HR_WEIGHTS_GGUF : HR_WEIGHTS_SAFETENSORS;
     hr_status status =

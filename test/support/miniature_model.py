@@ -80,6 +80,27 @@ def write_safetensors(path, arrays):
     path.write_bytes(len(text).to_bytes(8, "little") + text + data)
 
 
+def folder_arrays(family):
+    """The weights of a family_forward.Llama by their names in safetensors: those of layers, the others."""
+    names = dict(attn_norm="input_layernorm", attn_q="self_attn.q_proj", attn_k="self_attn.k_proj", attn_v="self_attn.v_proj",
+                 attn_output="self_attn.o_proj", ffn_norm="post_attention_layernorm", ffn_gate="mlp.gate_proj",
+                 ffn_up="mlp.up_proj", ffn_down="mlp.down_proj")
+    layers = {}
+    for layer in range(LAYERS):
+        for ours, theirs in names.items():
+            weight = family.weight(f"blk.{layer}.{ours}.weight")
+            heads = dict(attn_q=HEADS, attn_k=SHARED).get(ours)
+            layers[f"model.layers.{layer}.{theirs}.weight"] = halves_turn(weight, heads) if heads else weight
+    return layers, {"model.embed_tokens.weight": family.weight("token_embd.weight"), "model.norm.weight": family.weight("output_norm.weight")}
+
+
+def write_config(folder, **more):
+    (folder / "config.json").write_text(json.dumps(dict(
+        architectures=["LlamaForCausalLM"], hidden_size=WIDTH, intermediate_size=INNER, num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS, num_key_value_heads=SHARED, head_dim=SIZE, rms_norm_eps=1e-5, rope_theta=10000.0,
+        max_position_embeddings=CONTEXT, **more)))
+
+
 # ---- the library ----
 
 def load(build):
