@@ -37,7 +37,7 @@ static hr_status check_element(const checker *c, const hr_expr *element) {
     int tensor = element->tensor, from = c->stage_of[tensor];
     bool parameter = tensor < c->plan->source->parameter_count;
     if (parameter) return HR_OK;
-    if (stage->contract && tensor == stage->contract->product) return HR_OK;
+    if (stage->contract && hr_contract_makes(stage->contract, tensor)) return HR_OK;
     for (int i = 0; i < stage->dots_count; i++)
         if (tensor == stage->dots[i].sum) return HR_OK;
     if (from < 0) return hr_fail(HR_INTERNAL, "%.40s is used before it is defined", name_of(c, tensor));

@@ -238,6 +238,33 @@ bool hr_contract_fits(const hr_function *function, const hr_contract *contract, 
     return hr_value_fits(function, contract->left, dtype) && hr_value_fits(function, contract->right, dtype);
 }
 
+/* Elements whose subscripts are the same plain indices: they lie alike. */
+static bool lie_alike(const hr_expr *e, const hr_expr *other) {
+    bool alike = e->op == HR_OP_ELEMENT && other->op == HR_OP_ELEMENT && e->arg_count == other->arg_count;
+    for (int i = 0; alike && i < e->arg_count; i++)
+        alike = e->args[i]->op == HR_OP_INDEX && e->args[i] == other->args[i];
+    return alike;
+}
+
+/* In the same order. */
+static bool are_same(const int *a, int a_count, const int *b, int b_count) {
+    return a_count == b_count && memcmp(a, b, (size_t)a_count * sizeof *a) == 0;
+}
+
+bool hr_contracts_stack(const hr_function *function, const hr_contract *contract, const hr_contract *other) {
+    static const hr_dtype dtypes[] = {HR_BF16, HR_F16};
+    bool fit = false;
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+        fit = fit || (hr_contract_fits(function, contract, dtypes[i]) &&
+                      hr_value_fits(function, other->right, dtypes[i]));
+    return fit && contract->stacked_count < HR_STACKED_MAX && contract->left == other->left &&
+           !contract->group && !other->group && lie_alike(contract->right, other->right) &&
+           are_same(contract->batch, contract->batch_count, other->batch, other->batch_count) &&
+           are_same(contract->m, contract->m_count, other->m, other->m_count) &&
+           are_same(contract->n, contract->n_count, other->n, other->n_count) &&
+           are_same(contract->k, contract->k_count, other->k, other->k_count);
+}
+
 /* ---- a matrix times a few vectors ---- */
 
 /* The index, or what divides it by a number, or is left over. */

@@ -422,6 +422,23 @@ static hr_stage *add_stage(grouper *g, const attempt *a) {
     return stage;
 }
 
+/* The product of statement `e` goes into the walk of `contract`, whose left operand it shares. False where it
+ * cannot. */
+static bool stack_contract(grouper *g, attempt *a, hr_contract *contract, int e) {
+    const hr_statement *s = &g->function->statements[e];
+    const hr_contract *other = g->contract[e];
+    fit f = {.g = g, .attempt = a, .statement = s};
+    if (!hr_plan_knows(g->plan, HR_FACT_STACKED_PRODUCTS) || !other ||
+        !hr_contracts_stack(g->function, contract, other) || !walk_elements(g, s, element_fits, &f) ||
+        !overwrite_fits(g, a, s))
+        return false;
+    contract->stacked[contract->stacked_count++] = (hr_stacked){other->product, other->right};
+    g->here[s->tensor].step = a->step_count;
+    a->steps[a->step_count++] =
+        (hr_step){.statement = e, .kind = HR_STEP_ELEMENT, .reduce = HR_OP_REDUCE_SUM};
+    return true;
+}
+
 /* A product is ready when all that it reads is done; maps over its domain that read it join as its epilogue.
  */
 static bool take_contract(grouper *g, attempt *a, bool unfused) {
@@ -448,6 +465,7 @@ static bool take_contract(grouper *g, attempt *a, bool unfused) {
     for (int e = first + 1; e < g->function->statement_count && a->step_count < LOOK_AHEAD && !unfused; e++) {
         const hr_statement *other = &g->function->statements[e];
         hr_step step = {0};
+        if (!g->done[e] && stack_contract(g, a, g->contract[first], e)) continue;
         if (g->done[e] || other->store != HR_STORE_WHOLE || is_reduction(other) || !step_fits(g, a, e, &step))
             continue;
         if (step.kind != HR_STEP_ELEMENT) continue;
@@ -501,45 +519,7 @@ static hr_status group_all(grouper *g, bool unfused) {
     return status;
 }
 
-/* ---- what exists in memory ---- */
-
-typedef struct reading {
-    grouper *g;
-    const int *stage_of; /* by statement */
-    int stage;
-} reading;
-
-static bool note_reading(void *context, const hr_expr *element) {
-    reading *r = context;
-    int producer = r->g->producer[element->tensor];
-    if (producer >= 0 && r->stage_of[producer] != r->stage) r->g->plan->materialised[element->tensor] = true;
-    return true;
-}
-
-static hr_status mark_materialised(grouper *g) {
-    hr_plan *plan = g->plan;
-    int *stage_of = hr_memory_zeros((size_t)g->function->statement_count + 1, sizeof *stage_of);
-    if (!stage_of) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
-    for (int i = 0; i < plan->stage_count; i++)
-        for (int j = 0; j < plan->stages[i].step_count; j++)
-            stage_of[plan->stages[i].steps[j].statement] = i;
-    for (int s = 0; s < g->function->statement_count; s++) {
-        const hr_statement *statement = &g->function->statements[s];
-        reading r = {g, stage_of, stage_of[s]};
-        walk_elements(g, statement, note_reading, &r);
-        if (statement->store != HR_STORE_WHOLE && g->graph->storage[statement->tensor] == statement->tensor)
-            plan->materialised[statement->tensor] = true;
-    }
-    for (int i = 0; i < plan->stage_count; i++)
-        for (int j = 0; j < plan->stages[i].step_count; j++) {
-            int tensor = g->function->statements[plan->stages[i].steps[j].statement].tensor;
-            bool local =
-                g->function->tensors[tensor].role == HR_ROLE_LOCAL && plan->storage[tensor] == tensor;
-            plan->stages[i].steps[j].stored = !local || plan->materialised[tensor];
-        }
-    free(stage_of);
-    return HR_OK;
-}
+/* ---- the pass ---- */
 
 static hr_status find_contracts(grouper *g, const int64_t *extents) {
     hr_arena *arena = g->graph->arena;
@@ -591,7 +571,6 @@ hr_status hr_pass_group(hr_graph *graph, const int64_t *extents, hr_plan *plan, 
     if (status == HR_OK) status = survey(&g, extents);
     if (status == HR_OK) status = find_contracts(&g, extents);
     if (status == HR_OK) status = group_all(&g, unfused);
-    if (status == HR_OK) status = mark_materialised(&g);
     free(g.size);
     free(g.done);
     free(g.producer);

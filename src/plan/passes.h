@@ -53,9 +53,12 @@ hr_status hr_pass_column_guess(hr_graph *graph, const int64_t *extents);
 /* Requires unify. Provides: divisions, roots and functions of what is one a column are locals. */
 hr_status hr_pass_once_a_column(hr_graph *graph, const int64_t *extents);
 
-/* Requires unify. Provides plan->stages with task and row indices and steps in order, kinds and passes;
- * plan->materialised. Values are those of the statements. */
+/* Requires unify. Provides plan->stages with task and row indices and steps in order, kinds and passes.
+ * Values are those of the statements. */
 hr_status hr_pass_group(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused);
+
+/* Requires group. Provides plan->materialised and which steps are stored. */
+hr_status hr_pass_materialise(hr_graph *graph, hr_plan *plan);
 
 /* Requires group. Provides: step values in which elements of the same stage are replaced, passes in which
  * what is overwritten was read, shapes. */
@@ -131,6 +134,8 @@ hr_status hr_pass_check(const hr_plan *plan);
  * hr_fact: products of 8-bit whole numbers, too, whose operands are then f64; those whose rows choose their
  * matrix. */
 bool hr_contract_match(hr_graph *graph, const hr_statement *statement, unsigned facts, hr_contract *out);
+/* One walk can make both: operands of 16 bits, the left one the same, over the same indices. */
+bool hr_contracts_stack(const hr_function *function, const hr_contract *contract, const hr_contract *other);
 /* Of the products of a function's statements (NULL = it is none), those that are rows instead move from
  * `contracts` to `thin`: a matrix times a few vectors, both along memory, is as fast as the matrix can be
  * read: rows of products, those of the same row of the matrix side by side. `size`: of each index. */

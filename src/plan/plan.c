@@ -47,6 +47,7 @@ static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *p
     if (guess) HR_TRY(hr_pass_first_guess(graph, extents));
     if (guess) HR_TRY(hr_pass_column_guess(graph, extents));
     HR_TRY(hr_pass_group(graph, extents, plan, unfused));
+    HR_TRY(hr_pass_materialise(graph, plan));
     HR_TRY(check_stages(graph, plan));
     plan->normal = graph->function;
     HR_TRY(hr_pass_values(graph, plan));

@@ -99,6 +99,14 @@ typedef struct hr_contract_lane {
 /* Of matrices that rows choose among. */
 enum { HR_CONTRACT_GROUPS_MAX = 1024 };
 
+/* Another product of the same left operand, over the same indices. */
+enum { HR_STACKED_MAX = 2 };
+
+typedef struct hr_stacked {
+    int product;
+    hr_expr *right;
+} hr_stacked;
+
 typedef struct hr_contract {
     int product; /* tensor id of the sum in normal->tensors */
     int batch_count, m_count, n_count, k_count;
@@ -107,9 +115,21 @@ typedef struct hr_contract {
     /* Not NULL where each row chooses its matrix: a whole number that follows from m, a subscript of the
      * element `grouped` of `right`, which otherwise follows from n and k alone. */
     const hr_expr *group, *grouped;
+    /* One walk makes these products, too: their right operands are stacked along n, and the epilogue has all
+     * sums of a place. */
+    int stacked_count;
+    hr_stacked stacked[HR_STACKED_MAX];
     hr_contract_lane left_lane, right_lane;
     hr_segments left_segments, right_segments;
 } hr_contract;
+
+/* The tensor is its product, or one that is stacked. */
+static inline bool hr_contract_makes(const hr_contract *contract, int tensor) {
+    bool makes = tensor == contract->product;
+    for (int i = 0; i < contract->stacked_count; i++)
+        makes = makes || tensor == contract->stacked[i].product;
+    return makes;
+}
 
 /* Of a whole-number dot the factors: `bytes`, u8 arithmetic over elements [..., lane, byte], and `word`, an
  * element of i8 [..., byte], the same for all lanes. */

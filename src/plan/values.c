@@ -22,7 +22,7 @@ static hr_expr *replace(void *context, hr_expr *node) {
     const hr_stage *stage = s->stage;
     const int step = node->op == HR_OP_ELEMENT ? s->step_of[node->tensor] : -1;
     if (step < 0 || stage->steps[step].kind != HR_STEP_ELEMENT) return NULL;
-    if (stage->contract && node->tensor == stage->contract->product) return NULL;
+    if (stage->contract && hr_contract_makes(stage->contract, node->tensor)) return NULL;
     const hr_statement *made = &s->function->statements[stage->steps[step].statement];
     return hr_graph_round(s->graph, s->function->tensors[node->tensor].dtype,
                           hr_rewriting_of(&s->rewriting, made->value));
@@ -40,12 +40,11 @@ static hr_status set_values(valuing *s, hr_stage *stage) {
         const hr_statement *statement = &s->function->statements[step->statement];
         hr_expr *value = statement->value;
         step->subscripts = statement->subscripts;
-        if (stage->contract && i == 0)
-            value = hr_graph_element(s->graph, statement->tensor, statement->subscript_count,
-                                     statement->subscripts);
-        else if (hr_op_is_reduction(value->op))
-            value = value->args[0];
-        step->value = hr_rewriting_of(&s->rewriting, value);
+        if (hr_op_is_reduction(value->op)) value = value->args[0];
+        step->value = stage->contract && hr_contract_makes(stage->contract, statement->tensor)
+                          ? hr_graph_element(s->graph, statement->tensor, statement->subscript_count,
+                                             statement->subscripts)
+                          : hr_rewriting_of(&s->rewriting, value);
         if (statement->store != HR_STORE_WHOLE)
             step->target = hr_graph_element(s->graph, statement->tensor, statement->subscript_count,
                                             statement->subscripts);

@@ -170,7 +170,7 @@ static void product_add(const hr_plan *plan, const hr_stage *stage, const int64_
         }
     }
     for (int s = 0; s < plan->normal->statement_count; s++)
-        if (plan->normal->statements[s].tensor == stage->contract->product)
+        if (hr_contract_makes(stage->contract, plan->normal->statements[s].tensor))
             statement_add(&plan->normal->statements[s], one, orders, count);
 }
 

@@ -31,7 +31,7 @@ hr_status hr_schedule_create(const hr_function *function, const int64_t *extents
     const hr_schedule_options none = {0}, *given = options ? options : &none;
     hr_facts facts = target->facts(limits);
     hr_plan *plan;
-    if (given->general) facts.set &= ~(unsigned)HR_FACT_GROUPED_PRODUCTS;
+    if (given->general) facts.set &= ~(unsigned)(HR_FACT_GROUPED_PRODUCTS | HR_FACT_STACKED_PRODUCTS);
     const bool unfused = given->unfused || given->general;
     if (given->general) facts.set |= HR_FACT_ANY_EXTENTS;
     HR_TRY(hr_plan_create(function, extents, layouts, limits, &facts, unfused, &plan));

@@ -26,7 +26,9 @@ static const struct gemm_case {
     const char *text;
     enum operands {
         HALVES, /* all bf16 or all f16 */
-        PARTS,  /* others: they are laid out in parts, where there are maps */
+        TWO,    /* the same, of two products in one walk */
+        THREE,
+        PARTS, /* others: they are laid out in parts, where there are maps */
         F8,
         WHOLE, /* bytes */
     } operands;
@@ -53,7 +55,16 @@ static const struct gemm_case {
     {"kernel k(x: bf16[M, K], w: bf16[N, K], v: bf16[N, K]) -> (y: bf16[M, N], z: bf16[M, N]) {\n"
      "    y[m, n] = sum[k](x[m, k] * w[n, k])\n"
      "    z[m, n] = silu(sum[k](x[m, k] * v[n, k])) * y[m, n] }",
-     HALVES},
+     TWO},
+    {"kernel k(x: bf16[M, K], g: bf16[N, K], u: bf16[N, K], b: f32[N]) -> (y: bf16[M, N]) {\n"
+     "    y[m, n] = silu(sum[k](x[m, k] * g[n, k])) * (sum[k](x[m, k] * u[n, k]) + b[n]) }",
+     TWO},
+    {"kernel k(x: f16[B, M, K], p: f16[B, K, N], q: f16[B, K, N], r: f16[B, K, N], c: f16[B, M, N])\n"
+     "    -> (y: f16[B, M, N], z: f16[B, M, N], u: f16[B, M, N]) {\n"
+     "    y[b, m, n] = sum[k](x[b, m, k] * p[b, k, n])\n"
+     "    z[b, m, n] = 2 * sum[k](x[b, m, k] * q[b, k, n]) + c[b, m, n]\n"
+     "    u[b, m, n] = sum[k](x[b, m, k] * r[b, k, n]) }",
+     THREE},
     {"kernel k(q: bf16[M, B, K], k: bf16[N, B, K]) -> (s: bf16[B, M, N]) {\n"
      "    s[h, i, j] = sum[d](q[i, h, d] * k[j, h, d]) * 0.125 }",
      HALVES},
@@ -114,11 +125,12 @@ static void extents_set(const hr_function *function, const struct sizes *s, int6
 }
 
 /* Returns whether k is in parts. */
-static bool expect_mainloop(const cuda_case *one, enum operands operands) {
+static bool expect_mainloop(const cuda_case *one, const struct gemm_case *text) {
+    const enum operands operands = text->operands;
     hr_plan *plan;
     hr_cuda_gemm gemm;
     int products = 0;
-    bool plain = operands != HALVES && one->limits.compute == 80, splits = false;
+    bool plain = operands > THREE && one->limits.compute == 80, splits = false;
     assert_int_equal(hr_schedule_create(one->function, one->extents, NULL, &one->limits, NULL, &plan), HR_OK);
     for (int i = 0; i < plan->stage_count; i++) {
         if (!plan->stages[i].contract) continue;
@@ -130,6 +142,7 @@ static bool expect_mainloop(const cuda_case *one, enum operands operands) {
         if (operands == F8 && !plain) assert_true(hr_gemm_is_f8(&gemm));
         if (operands == WHOLE && !plain) assert_true(hr_gemm_is_whole(&gemm));
         splits = splits || gemm.tile.splits > 1;
+        assert_int_equal(gemm.rights, operands == TWO ? 2 : operands == THREE ? 3 : 1);
         assert_true(strlen(gemm.why) > 0);
     }
     hr_plan_destroy(plan);
@@ -150,7 +163,7 @@ static void test_products(void **state) {
                              .nonfinite = sizes[s].nonfinite,
                              .seed = t * 16 + s,
                              .points = 400};
-            if (texts[t].operands != HALVES && s >= OTHERS && s != SPLIT) continue;
+            if (texts[t].operands > THREE && s >= OTHERS && s != SPLIT) continue;
             if (texts[t].operands >= F8 && s == 1) continue; /* rows are no whole 16 bytes */
             if (sizes[s].m > LARGE && t >= FIRST && !getenv("HR_TEST_LONG")) continue;
             if (t >= FIRST && !sample_takes(t * (sizeof sizes / sizeof *sizes) + s, 3)) continue;
@@ -158,8 +171,9 @@ static void test_products(void **state) {
                              HR_OK);
             assert_int_equal(hr_program_find(program, NULL, &one.function), HR_OK);
             extents_set(one.function, &sizes[s], extents);
-            assert_int_equal(expect_mainloop(&one, texts[t].operands),
-                             s == SPLIT && texts[t].operands != WHOLE);
+            assert_int_equal(expect_mainloop(&one, &texts[t]),
+                             s == SPLIT && texts[t].operands != WHOLE &&
+                                 (texts[t].operands == HALVES || texts[t].operands > THREE));
             expect_right(&one, (int)(t * 16 + s));
             hr_program_destroy(program);
         }

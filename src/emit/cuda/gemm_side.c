@@ -10,6 +10,12 @@ static bool is_left(const gemm_printer *g) {
     return g->side == &g->gemm->left;
 }
 
+const char *hr_gemm_side_name(gemm_printer *g, const hr_gemm_side *side) {
+    if (side == &g->gemm->left) return "left";
+    return side == &g->gemm->right ? "right"
+                                   : hr_format(g->p, "right_%d", (int)(side - g->gemm->stacked) + 1);
+}
+
 /* ---- operands ---- */
 
 static void print_side_indices(gemm_printer *g) {
@@ -148,7 +154,7 @@ static void print_laid(gemm_printer *g, const char *name) {
 void hr_gemm_print_side(gemm_printer *g, const hr_gemm_side *side) {
     hr_printer *p = g->p;
     g->side = side;
-    const char *name = is_left(g) ? "left" : "right", *arguments = operand_arguments;
+    const char *name = hr_gemm_side_name(g, side), *arguments = operand_arguments;
     bool chunks = side->load == HR_GEMM_CHUNKS, elements = !g->gemm->by_threads_unaligned;
     if (elements)
         hr_cuda_print_function(

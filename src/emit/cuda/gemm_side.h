@@ -15,6 +15,8 @@ typedef struct gemm_printer {
     int number;               /* of the stage */
 } gemm_printer;
 
+/* "left", "right" or, of a stacked one, "right_1". */
+const char *hr_gemm_side_name(gemm_printer *g, const hr_gemm_side *side);
 /* struct stage_N_left_side or stage_N_right_side, what it calls, and stage_N_left_scale() where the side has
  * factors. */
 void hr_gemm_print_side(gemm_printer *g, const hr_gemm_side *side);

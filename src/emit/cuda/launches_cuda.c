@@ -55,21 +55,22 @@ static hr_tensor_map map_of(const hr_gemm_view *view, hr_dtype dtype, hr_gemm_bo
     return map;
 }
 
-/* In the order of its kernel's parameters: left, right, results, what is staged. `work`: bytes of the scratch
- * memory in front of the first local. Nothing where the main loop takes no maps. */
+/* In the order of its kernel's parameters: left, right and those stacked on it, results, what is staged.
+ * `work`: bytes of the scratch memory in front of the first local. Nothing where the main loop takes no maps.
+ */
 static hr_status gemm_maps(const hr_plan *plan, const int64_t *extents, const hr_cuda_gemm *gemm,
                            int64_t work, hr_launch *launch) {
     if (gemm->mainloop != HR_GEMM_HOPPER) return HR_OK;
-    int results = 2 + gemm->result_count;
+    const int first = 1 + gemm->rights, results = first + gemm->result_count;
     launch->map_count = results + (gemm->staged_block != NULL);
     for (int i = 0; i < launch->map_count; i++) {
         const hr_gemm_view *view = i == 0        ? &gemm->left.view
-                                   : i == 1      ? &gemm->right.view
-                                   : i < results ? &gemm->results[i - 2]
+                                   : i < first   ? &hr_gemm_right(gemm, i - 1)->view
+                                   : i < results ? &gemm->results[i - first]
                                                  : &gemm->staged_view;
         hr_tensor_map *map = &launch->maps[i];
         if (view->tensor == HR_GEMM_SCRATCH) {
-            *map = map_of(view, i < 2 ? gemm->dtype : HR_F32, hr_cuda_gemm_box(gemm, i));
+            *map = map_of(view, i < first ? gemm->dtype : HR_F32, hr_cuda_gemm_box(gemm, i));
             map->tensor = HR_MAP_SCRATCH;
             map->offset = view->offset;
             continue;

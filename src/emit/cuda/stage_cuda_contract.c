@@ -9,7 +9,8 @@ typedef struct contract_printer {
     const hr_stage *stage;
     const hr_contract *contract;
     int number;
-    const char *type; /* float or double */
+    const hr_expr *right; /* the one that is printed */
+    const char *type;     /* float or double */
 } contract_printer;
 
 const hr_size *hr_cuda_contract_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage) {
@@ -38,12 +39,35 @@ static void print_left(void *context) {
 
 static void print_right(void *context) {
     const contract_printer *c = context;
-    print_operand(c, c->contract->right, c->contract->n, c->contract->n_count);
+    print_operand(c, c->right, c->contract->n, c->contract->n_count);
 }
 
 /* Of bytes it is a whole number, in whatever the products were added up. */
 const char *hr_cuda_sum_text(const hr_printer *p, const hr_contract *contract) {
     return hr_compute_type(p->function->tensors[contract->product].dtype) == HR_I64 ? "(int64_t)sum" : "sum";
+}
+
+/* What a step reads of product `i`: rounded as a store into its dtype and a load would, but by the step that
+ * stores it. */
+static const char *read_sum(hr_printer *p, const hr_contract *c, int i, const hr_step *step) {
+    const int tensor = i ? c->stacked[i - 1].product : c->product;
+    const hr_dtype dtype = p->function->tensors[tensor].dtype, type = hr_compute_type(dtype);
+    const char *sum = c->stacked_count ? hr_format(p, "sum[%d]", i) : hr_cuda_sum_text(p, c);
+    if (dtype == type || type != HR_F32 || p->function->statements[step->statement].tensor == tensor)
+        return sum;
+    return hr_format(p, "f32_from_%s(%s)", hr_dtype_name(dtype), hr_emit_stored(p, sum, type, dtype));
+}
+
+void hr_cuda_name_sums(hr_printer *p, const hr_contract *contract, const hr_step *step) {
+    p->value[contract->product] = read_sum(p, contract, 0, step);
+    for (int i = 0; i < contract->stacked_count; i++)
+        p->value[contract->stacked[i].product] = read_sum(p, contract, i + 1, step);
+}
+
+void hr_cuda_forget_sums(hr_printer *p, const hr_contract *contract) {
+    p->value[contract->product] = NULL;
+    for (int i = 0; i < contract->stacked_count; i++)
+        p->value[contract->stacked[i].product] = NULL;
 }
 
 void hr_cuda_print_contract_epilogue(hr_printer *p, const hr_stage *stage) {
@@ -52,10 +76,10 @@ void hr_cuda_print_contract_epilogue(hr_printer *p, const hr_stage *stage) {
     hr_cuda_print_digits(p, t->batch, t->batch_count, "batch");
     hr_cuda_print_digits(p, t->m, t->m_count, "m");
     hr_cuda_print_digits(p, t->n, t->n_count, "n");
-    p->value[t->product] = hr_cuda_sum_text(p, t);
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
         if (!step->stored) continue;
+        hr_cuda_name_sums(p, t, step);
         const char *value = hr_expr_text(p, step->value);
         hr_print(p, "const %s e%d = %s;", hr_c_compute(step->value->type), i, value);
     }
@@ -68,7 +92,7 @@ void hr_cuda_print_contract_epilogue(hr_printer *p, const hr_stage *stage) {
                  hr_emit_stored(p, hr_format(p, "e%d", i), step->value->type,
                                 function->tensors[statement->tensor].dtype));
     }
-    p->value[t->product] = NULL;
+    hr_cuda_forget_sums(p, t);
 }
 
 static void print_epilogue(void *context) {
@@ -99,7 +123,13 @@ void hr_cuda_print_plain_product(hr_printer *p, int number) {
     contract_printer c = {.p = p, .stage = stage, .contract = stage->contract, .number = number};
     c.type = hr_c_compute(stage->contract->left->type);
     print_side(&c, "left", c.contract->left, print_left);
-    print_side(&c, "right", c.contract->right, print_right);
+    c.right = c.contract->right;
+    print_side(&c, "right", c.right, print_right);
+    for (int i = 0; i < c.contract->stacked_count; i++) {
+        c.right = c.contract->stacked[i].right;
+        print_side(&c, hr_format(p, "right_%d", i + 1), c.right, print_right);
+    }
+    if (c.contract->stacked_count) return; /* the tensor cores take them, whatever their alignment */
     hr_print(p, "struct stage_%d_plain {", number);
     hr_print(p, "    typedef stage_%d_left_plain left;", number);
     hr_print(p, "    typedef stage_%d_right_plain right;", number);

@@ -10,6 +10,10 @@ enum { HR_CUDA_CONTRACT_THREADS = 256, HR_CUDA_CONTRACT_TILE = 64 };
 hr_status hr_emit_contract_cuda(hr_printer *printer, int number);
 /* The finished sum in an epilogue. */
 const char *hr_cuda_sum_text(const hr_printer *printer, const hr_contract *contract);
+/* For a step of the epilogue the products' elements are the finished sums, `sum` or the elements of an array
+ * of stacked ones; not any longer. */
+void hr_cuda_name_sums(hr_printer *printer, const hr_contract *contract, const hr_step *step);
+void hr_cuda_forget_sums(hr_printer *printer, const hr_contract *contract);
 /* The body of a function of (batch, m, n, sum): what the stage makes of a finished sum, and stores. */
 void hr_cuda_print_contract_epilogue(hr_printer *printer, const hr_stage *stage);
 /* stage_N_plain: what gemm_plain() of the prelude asks for, by functions that evaluate the operands. It uses

@@ -21,10 +21,11 @@ bool hr_cuda_gemm_asks(const hr_cuda_gemm *gemm) {
 
 const char *hr_cuda_gemm_size(hr_printer *p, const hr_stage *stage, const hr_cuda_gemm *gemm) {
     const hr_contract *c = stage->contract;
+    const int columns = hr_gemm_right_columns(gemm, &gemm->tile);
     return hr_format(p, "(%s) * ((%s + %d) / %d) * ((%s + %d) / %d)",
                      hr_emit_points(p, c->batch, c->batch_count), hr_emit_points(p, c->m, c->m_count),
-                     gemm->tile.m - 1, gemm->tile.m, hr_emit_points(p, c->n, c->n_count), gemm->tile.n - 1,
-                     gemm->tile.n);
+                     gemm->tile.m - 1, gemm->tile.m, hr_emit_points(p, c->n, c->n_count), columns - 1,
+                     columns);
 }
 
 /* ---- results ---- */
@@ -47,17 +48,19 @@ static void print_values(void *context) {
     hr_printer *p = g->p;
     const hr_cuda_gemm *gemm = g->gemm;
     print_result_indices(g, true);
-    p->value[g->contract->product] = hr_cuda_sum_text(p, g->contract);
     for (int i = 0; i < gemm->column_count; i++)
         p->name[gemm->columns[i]->id] = hr_format(p, "column[%d]", i);
     if (gemm->staged_block) p->name[gemm->staged_block->id] = "carried";
     if (gemm->tile.splits > 1) hr_print(p, "e[0] = sum;");
-    for (int r = 0; r < gemm->result_count && gemm->tile.splits <= 1; r++)
-        hr_print(p, "e[%d] = %s;", r, hr_expr_text(p, g->stage->steps[gemm->result_steps[r]].value));
+    for (int r = 0; r < gemm->result_count && gemm->tile.splits <= 1; r++) {
+        const hr_step *step = &g->stage->steps[gemm->result_steps[r]];
+        hr_cuda_name_sums(p, g->contract, step);
+        hr_print(p, "e[%d] = %s;", r, hr_expr_text(p, step->value));
+    }
     for (int i = 0; i < gemm->column_count; i++)
         p->name[gemm->columns[i]->id] = NULL;
     if (gemm->staged_block) p->name[gemm->staged_block->id] = NULL;
-    p->value[g->contract->product] = NULL;
+    hr_cuda_forget_sums(p, g->contract);
 }
 
 static void print_columns(void *context) {
@@ -122,6 +125,12 @@ static const char *sum_type(const hr_cuda_gemm *gemm) {
     return hr_gemm_is_whole(gemm) ? "int32_t" : "float";
 }
 
+/* `sum`, of one product or of all that are stacked. */
+static const char *sums_parameter(gemm_printer *g, const char *type) {
+    return g->gemm->rights == 1 ? hr_format(g->p, "%s sum", type)
+                                : hr_format(g->p, "const %s (&sum)[%d]", type, g->gemm->rights);
+}
+
 static void print_results(gemm_printer *g) {
     hr_printer *p = g->p;
     const hr_cuda_gemm *gemm = g->gemm;
@@ -131,8 +140,8 @@ static void print_results(gemm_printer *g) {
              gemm->paced ? "true" : "false");
     hr_print(p,
              "    static __device__ inline void values(const arguments &a, int64_t batch, int64_t m, "
-             "int64_t n, %s sum,",
-             sum_type(gemm));
+             "int64_t n, %s,",
+             sums_parameter(g, sum_type(gemm)));
     hr_print(p,
              "                                         const float (&column)[%d], float carried, float "
              "(&e)[%d]) {",
@@ -231,6 +240,10 @@ static void print_shape(gemm_printer *g, const hr_cuda_gemm *gemm) {
              gemm->tile.n, gemm->tile.stages, gemm->tile.raster);
     hr_print(p, "    typedef stage_%d_left_side left;", g->number);
     hr_print(p, "    typedef stage_%d_right_side right;", g->number);
+    for (int i = 1; i < gemm->rights; i++)
+        hr_print(p, "    typedef stage_%d_right_%d_side right_%d;", g->number, i, i);
+    hr_print(p, "    static constexpr int rights = %d, right_n = %d;", gemm->rights,
+             hr_gemm_right_columns(gemm, &gemm->tile));
     if (hopper) {
         print_hopper_members(g);
     } else {
@@ -242,8 +255,8 @@ static void print_shape(gemm_printer *g, const hr_cuda_gemm *gemm) {
     }
     hr_print(p,
              "    static __device__ inline void store(const arguments &a, int64_t batch, int64_t m, "
-             "int64_t n, %s sum) {",
-             hr_gemm_is_whole(gemm) ? "double" : "float");
+             "int64_t n, %s) {",
+             sums_parameter(g, hr_gemm_is_whole(gemm) ? "double" : "float"));
     hr_print(p, "        stage_%d_store(a, batch, %s, n, sum);", g->number,
              gemm->groups ? "((const int *)a.scratch)[m]" : "m");
     hr_print(p, "    }");
@@ -325,7 +338,10 @@ static void print_boxes(void *context) {
     gemm_printer *g = context;
     print_main_size(g);
     print_flagged(g, true);
-    const char *maps = "{&left_map, &right_map, {";
+    const char *maps = "{&left_map, {&right_map";
+    for (int i = 1; i < g->gemm->rights; i++)
+        maps = hr_format(g->p, "%s, &right_%d_map", maps, i);
+    maps = hr_format(g->p, "%s}, {", maps);
     for (int r = 0; r < g->gemm->result_count; r++)
         maps = hr_format(g->p, "%s%s&result_map_%d", maps, r ? ", " : "", r);
     hr_print(g->p, "const stage_%d_maps maps = %s}, %s};", g->number, maps,
@@ -343,7 +359,7 @@ static void print_fold(void *context) {
 }
 
 static void print_lay_side(gemm_printer *g, const hr_gemm_side *side) {
-    const char *name = side == &g->gemm->left ? "left" : "right";
+    const char *name = hr_gemm_side_name(g, side);
     if (!side->parts) return;
     hr_print(g->p,
              "good &= gemm_lay<stage_%d_%s_laid>(a, size.batch, size.%s, size.k, %" PRId64
@@ -357,7 +373,8 @@ static void print_lay(void *context) {
     print_size(g, (hr_stage_kernels){.end = true});
     hr_print(g->p, "bool good = true;");
     print_lay_side(g, &g->gemm->left);
-    print_lay_side(g, &g->gemm->right);
+    for (int i = 0; i < g->gemm->rights; i++)
+        print_lay_side(g, hr_gemm_right(g->gemm, i));
     if (hr_gemm_is_scaled(g->gemm))
         hr_print(g->p, "good &= gemm_scales_are_finite<stage_%d_hopper>(a, size);", g->number);
     if (!hr_gemm_has_flags(g->gemm)) return;
@@ -375,12 +392,14 @@ static void print_nothing(void *context) {
 static const char *print_maps(gemm_printer *g) {
     hr_printer *p = g->p;
     hr_print(p, "struct stage_%d_maps {", g->number);
-    hr_print(p, "    const void *left, *right, *result[%d], *carried;",
+    hr_print(p, "    const void *left, *right[%d], *result[%d], *carried;", g->gemm->rights,
              g->gemm->result_count ? g->gemm->result_count : 1);
     hr_print(p, "};");
     hr_print(p, "%s", "");
     const char *map = "const __grid_constant__ tensor_map",
                *maps = hr_format(p, "%s left_map, %s right_map, ", map, map);
+    for (int i = 1; i < g->gemm->rights; i++)
+        maps = hr_format(p, "%s%s right_%d_map, ", maps, map, i);
     for (int r = 0; r < g->gemm->result_count; r++)
         maps = hr_format(p, "%s%s result_map_%d, ", maps, map, r);
     if (g->gemm->staged_block) maps = hr_format(p, "%s%s carried_map, ", maps, map);
@@ -410,22 +429,24 @@ static bool is_narrow(const hr_plan *plan, const hr_stage *stage) {
 static void print_functions(gemm_printer *g) {
     hr_printer *p = g->p;
     const char *place = "const arguments &a, int64_t batch, int64_t m, int64_t n";
-    const char *of_sum = hr_format(p, "%s, %s sum", place, hr_gemm_is_whole(g->gemm) ? "double" : "float");
+    const char *of_sum =
+        hr_format(p, "%s, %s", place, sums_parameter(g, hr_gemm_is_whole(g->gemm) ? "double" : "float"));
     hr_cuda_print_function(
         g->p, hr_format(p, "static __device__ inline void stage_%d_store(%s)", g->number, of_sum),
         print_store, g);
     p->fast = false;
     if (g->gemm->by_threads_unaligned || g->gemm->lay_blocks) hr_cuda_print_plain_product(p, g->number);
     hr_gemm_print_side(g, &g->gemm->left);
-    hr_gemm_print_side(g, &g->gemm->right);
+    for (int i = 0; i < g->gemm->rights; i++)
+        hr_gemm_print_side(g, hr_gemm_right(g->gemm, i));
     p->fast = is_narrow(p->plan, g->stage);
     if (g->gemm->mainloop != HR_GEMM_HOPPER || !g->gemm->result_count) return;
     hr_cuda_print_function(g->p,
                            hr_format(p,
-                                     "static __device__ inline void stage_%d_values(%s, %s sum, const float "
+                                     "static __device__ inline void stage_%d_values(%s, %s, const float "
                                      "(&column)[%d], float carried, "
                                      "float (&e)[%d])",
-                                     g->number, place, sum_type(g->gemm),
+                                     g->number, place, sums_parameter(g, sum_type(g->gemm)),
                                      g->gemm->column_count ? g->gemm->column_count : 1,
                                      g->gemm->result_count),
                            print_values, g);

@@ -23,12 +23,18 @@ static const char *laid_words(const hr_cuda_gemm *gemm) {
     static const char *const words[2][2] = {
         {"", "; the right operand is laid out anew"},
         {"; the left operand is laid out anew", "; both operands are laid out anew"}};
-    return words[gemm->left.parts > 0][gemm->right.parts > 0];
+    bool right = false;
+    for (int i = 0; i < gemm->rights; i++)
+        right = right || hr_gemm_right(gemm, i)->parts;
+    return words[gemm->left.parts > 0][right];
 }
 
 static void explain(hr_cuda_gemm *gemm) {
     const hr_gemm_tile *tile = &gemm->tile;
-    char splits[64] = "", pairs[128] = "";
+    char splits[64] = "", pairs[128] = "", stacked[96] = "";
+    if (gemm->rights > 1)
+        snprintf(stacked, sizeof stacked, "; %d products of one left operand in one walk, stacked along n",
+                 gemm->rights);
     if (tile->splits > 1)
         snprintf(splits, sizeof splits, ", k in %d parts that a second kernel adds up in order",
                  tile->splits);
@@ -42,14 +48,15 @@ static void explain(hr_cuda_gemm *gemm) {
         snprintf(pairs, sizeof pairs, "; bytes, sums exact");
     if (gemm->mainloop == HR_GEMM_HOPPER)
         snprintf(gemm->why, sizeof gemm->why,
-                 "on the tensor cores by wgmma: tiles of %d x %d, %s, %d stages, clusters of %d, %s%s%s%s",
+                 "on the tensor cores by wgmma: tiles of %d x %d, %s, %d stages, clusters of %d, %s%s%s%s%s",
                  tile->m, tile->n, tile->roles == HR_GEMM_PING_PONG ? "ping-pong" : "cooperative",
                  tile->stages, tile->cluster,
                  gemm->result_count ? "results leave by the copy engine" : "threads store results", splits,
-                 laid_words(gemm), pairs);
+                 laid_words(gemm), pairs, stacked);
     else
-        snprintf(gemm->why, sizeof gemm->why, "on the tensor cores by mma.sync: tiles of %d x %d, %d stages",
-                 tile->m, tile->n, tile->stages);
+        snprintf(gemm->why, sizeof gemm->why,
+                 "on the tensor cores by mma.sync: tiles of %d x %d, %d stages%s", tile->m, tile->n,
+                 tile->stages, stacked);
 }
 
 static void tile_take(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_gemm_tile *tile,
@@ -66,7 +73,8 @@ static void tile_take(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_
     /* The copy engine is slow where most of a box lies outside. */
     bool few = out->left.k_major && tile->m == LEFT_ROWS && sizes->m < tile->m;
     out->left_rows = few ? (int)hr_divide_up(sizes->m, ROWS) * ROWS : tile->m;
-    out->n_run = sizes->n % tile->n == 0 ? 0 : sizes->n % 8 == 0 ? 8 : 1;
+    const int64_t n = sizes->n / out->rights, columns = hr_gemm_right_columns(out, tile);
+    out->n_run = n % columns == 0 ? 0 : n % 8 == 0 ? 8 : 1;
     out->shared_bytes = hr_gemm_shared_bytes(out, tile);
     out->blocks = hr_gemm_blocks(plan, sizes, out->mainloop, tile);
     explain(out);
@@ -130,7 +138,7 @@ hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const 
     hr_gemm_sizes sizes;
     hr_gemm_tile tiles[HR_GEMM_TILES_MAX];
     const char *why;
-    *out = (hr_cuda_gemm){.mainloop = HR_GEMM_PLAIN};
+    *out = (hr_cuda_gemm){.mainloop = HR_GEMM_PLAIN, .rights = 1};
     if (most == HR_GEMM_PLAIN) {
         snprintf(out->why, sizeof out->why, "not on the tensor cores: it is for any extents");
         return HR_OK;
@@ -146,10 +154,13 @@ hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const 
         return HR_OK;
     }
     HR_TRY(hr_gemm_epilogue(plan, stage, extents, out));
-    bool maps = out->left.view.rank && out->right.view.rank && hr_gemm_has_maps(plan);
+    bool maps = out->left.view.rank && hr_gemm_has_maps(plan);
+    for (int i = 0; i < out->rights; i++)
+        maps = maps && hr_gemm_right(out, i)->view.rank;
     out->mainloop = maps && most == HR_GEMM_HOPPER ? HR_GEMM_HOPPER : HR_GEMM_AMPERE;
     /* Each pair of parts goes along all of k. Tiles are chosen as for 16 bits, by steps. */
     sizes.k = hr_saturate_product(hr_divide_up(sizes.k, hr_gemm_step(out)) * STEP_16, out->pair_count);
+    sizes.n = hr_saturate_product(sizes.n, out->rights);
     bool fits = hr_gemm_tiles(plan, hr_stage_knobs(stage), &sizes, out, tiles) > 0;
     if (!fits && most == HR_GEMM_HOPPER)
         return hr_cuda_gemm_choose(plan, stage, extents, HR_GEMM_AMPERE, out);
@@ -167,6 +178,6 @@ hr_status hr_cuda_gemm_sibling(const hr_plan *plan, const hr_stage *stage, const
     *out = *gemm;
     if (gemm->mainloop != HR_GEMM_HOPPER) return HR_OK;
     HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, HR_GEMM_AMPERE, out));
-    if (out->mainloop != HR_GEMM_PLAIN) out->tile.m = out->tile.n = 64;
+    if (out->mainloop != HR_GEMM_PLAIN) out->tile.m = 64, out->tile.n = 64 * out->rights;
     return HR_OK;
 }

@@ -38,7 +38,7 @@ typedef struct hr_gemm_side {
 /* The tile of a block and how it is walked. */
 typedef struct hr_gemm_tile {
     hr_gemm_roles roles;
-    int m, n;   /* results */
+    int m, n;   /* sums: of stacked products those of all */
     int stages; /* of the ring of tiles, each 64 along k */
     int pieces; /* HR_GEMM_HOPPER: places of a warpgroup for results on their way out, 64 rows of 128 bytes; 0
                    = for all that it has */
@@ -72,7 +72,7 @@ typedef struct hr_gemm_thin {
 } hr_gemm_thin;
 
 /* Products of parts of both operands that count: those beyond are smaller than what f32 holds. */
-enum { HR_GEMM_PARTS_MAX = 3, HR_GEMM_PAIRS_MAX = 6 };
+enum { HR_GEMM_PARTS_MAX = 3, HR_GEMM_PAIRS_MAX = 6, HR_GEMM_RIGHTS_MAX = 1 + HR_STACKED_MAX };
 
 typedef struct hr_gemm_pair {
     int left, right; /* parts */
@@ -96,7 +96,8 @@ enum {
 typedef struct hr_cuda_gemm {
     hr_gemm_mainloop mainloop;
     hr_dtype dtype; /* of both operands: bf16 or f16, or of 8 bits: hr_gemm_side.dtype says which */
-    hr_gemm_side left, right;
+    hr_gemm_side left, right, stacked[HR_STACKED_MAX];
+    int rights; /* right operands, whose columns of a tile follow each other: 1 and those that are stacked */
     hr_gemm_pair pairs[HR_GEMM_PAIRS_MAX]; /* the smallest products first; one of whole operands */
     int pair_count;
     int64_t lay_blocks;        /* of the kernel that lays operands out; 0 = there is none */
@@ -136,6 +137,15 @@ typedef struct hr_gemm_sizes {
 /* Elements along k of a row of a tile, which is 128 bytes. */
 static inline int hr_gemm_step(const hr_cuda_gemm *gemm) {
     return gemm->dtype == HR_BF16 || gemm->dtype == HR_F16 ? 64 : 128;
+}
+
+/* Columns of a tile of each right operand. */
+static inline int hr_gemm_right_columns(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile) {
+    return tile->n / gemm->rights;
+}
+
+static inline const hr_gemm_side *hr_gemm_right(const hr_cuda_gemm *gemm, int i) {
+    return i ? &gemm->stacked[i - 1] : &gemm->right;
 }
 
 /* Bytes: sums are whole numbers of 32 bits. */
@@ -191,7 +201,8 @@ typedef struct hr_gemm_box {
     int columns, rows;
 } hr_gemm_box;
 
-/* Of the left operand (0), the right one (1), a result or what is staged (2 and more), under HR_GEMM_HOPPER.
+/* Of the left operand (0), a right one (1 and on), a result or what is staged (the others), under
+ * HR_GEMM_HOPPER.
  */
 hr_gemm_box hr_cuda_gemm_box(const hr_cuda_gemm *gemm, int map);
 

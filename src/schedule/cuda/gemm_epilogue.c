@@ -84,11 +84,18 @@ static bool is_known(const reader *r, const hr_expr *e) {
     return e == r->gemm->staged_block;
 }
 
+static bool reads_sums(const hr_contract *c, const hr_expr *e) {
+    bool reads = hr_expr_reads(e, c->product);
+    for (int i = 0; i < c->stacked_count; i++)
+        reads = reads || hr_expr_reads(e, c->stacked[i].product);
+    return reads;
+}
+
 /* One for each column: it is read of memory and depends on n, neither on m nor on the product. */
 static bool is_column(const reader *r, const hr_expr *e) {
-    return e->type == HR_F32 && hr_expr_find(e, is_element, NULL) &&
-           !hr_expr_reads(e, r->contract->product) && mentions(e, n_of(r->contract)) &&
-           !mentions(e, m_of(r->contract)) && r->gemm->column_count < HR_GEMM_COLUMNS_MAX;
+    return e->type == HR_F32 && hr_expr_find(e, is_element, NULL) && !reads_sums(r->contract, e) &&
+           mentions(e, n_of(r->contract)) && !mentions(e, m_of(r->contract)) &&
+           r->gemm->column_count < HR_GEMM_COLUMNS_MAX;
 }
 
 /* An element that lies in memory as the only result does. */
@@ -118,7 +125,8 @@ static hr_visit survey(void *context, const hr_expr *e) {
         r->gemm->columns[r->gemm->column_count++] = e;
         return HR_VISIT_PAST;
     }
-    if (e->op != HR_OP_ELEMENT || e->tensor == r->contract->product || !mentions(e, n_of(r->contract)))
+    if (e->op != HR_OP_ELEMENT || hr_contract_makes(r->contract, e->tensor) ||
+        !mentions(e, n_of(r->contract)))
         return HR_VISIT_ON;
     if (r->status == HR_OK) r->status = find_staged(r, e);
     r->matrices |= r->gemm->staged_block != e;
@@ -128,7 +136,7 @@ static hr_visit survey(void *context, const hr_expr *e) {
 /* ---- what it computes ---- */
 
 typedef struct counting {
-    int product;
+    const hr_contract *contract;
     double clocks;
 } counting;
 
@@ -137,15 +145,15 @@ typedef struct counting {
 static hr_visit count_clocks(void *context, const hr_expr *e) {
     counting *c = context;
     if (e->op == HR_OP_ELEMENT) {
-        c->clocks += e->tensor == c->product ? 0 : 2 / 128.0;
+        c->clocks += hr_contract_makes(c->contract, e->tensor) ? 0 : 2 / 128.0;
         return HR_VISIT_PAST;
     }
     c->clocks += hr_op_is_dear(e->op) ? 14 / 128.0 + 2 / 16.0 : e->arg_count ? 1 / 128.0 : 0;
     return HR_VISIT_ON;
 }
 
-static double clocks_of(const hr_expr *e, int product) {
-    counting c = {.product = product};
+static double clocks_of(const hr_expr *e, const hr_contract *contract) {
+    counting c = {.contract = contract};
     hr_expr_visit(e, count_clocks, &c);
     return c.clocks;
 }
@@ -157,7 +165,7 @@ hr_status hr_gemm_epilogue(const hr_plan *plan, const hr_stage *stage, const int
     for (int i = 0; i < stage->step_count; i++) {
         if (!stage->steps[i].stored) continue;
         if (out->result_count) hr_expr_visit(stage->steps[i].value, survey, &r);
-        out->epilogue_clocks += clocks_of(stage->steps[i].value, stage->contract->product);
+        out->epilogue_clocks += clocks_of(stage->steps[i].value, stage->contract);
     }
     HR_TRY(r.status);
     /* Sums of a thread that leave it room, found by compiling such epilogues with each tile of the table. */

@@ -98,6 +98,19 @@ static bool lies(const hr_plan *plan, const hr_cuda_gemm *gemm, const hr_gemm_si
     return side->view.rank && plan->normal->tensors[side->value->tensor].dtype == gemm->dtype;
 }
 
+/* All right operands do, and are walked alike. */
+static bool rights_lie(const hr_plan *plan, const hr_cuda_gemm *gemm) {
+    const hr_gemm_view *first = &gemm->right.view;
+    bool lie = lies(plan, gemm, &gemm->right);
+    for (int i = 0; i < gemm->rights - 1; i++) {
+        const hr_gemm_view *view = &gemm->stacked[i].view;
+        lie = lie && lies(plan, gemm, &gemm->stacked[i]) && view->rank == first->rank;
+        for (int a = 0; a < first->rank; a++)
+            lie = lie && view->size[a] == first->size[a];
+    }
+    return lie;
+}
+
 static int64_t aligned(int64_t bytes) {
     return hr_saturate_product(hr_divide_up(bytes, ALIGNMENT), ALIGNMENT);
 }
@@ -147,12 +160,17 @@ static double laid_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr_
 static bool lay_sides(const hr_plan *plan, const hr_gemm_sizes *s, bool fits, hr_cuda_gemm *out) {
     hr_cuda_gemm laid = *out;
     if (!lies(plan, out, &out->left)) laid.left.parts = fits ? 1 : parts_of(plan->normal, out->left.value);
-    if (!lies(plan, out, &out->right)) laid.right.parts = fits ? 1 : parts_of(plan->normal, out->right.value);
+    const bool all = !rights_lie(plan, out);
+    if (all) laid.right.parts = fits ? 1 : parts_of(plan->normal, out->right.value);
+    for (int i = 0; all && i < laid.rights - 1; i++)
+        laid.stacked[i].parts = 1;
     pairs_make(&laid);
     laid.lay_blocks = (int64_t)hr_limits_threads(&plan->limits) * HR_GEMM_LAY_WAVES;
     laid.work_bytes = hr_gemm_has_flags(&laid) ? aligned(laid.lay_blocks * (int64_t)sizeof(int)) : 0;
     lay_out(s, s->m, &laid, &laid.left);
     lay_out(s, s->n, &laid, &laid.right);
+    for (int i = 0; i < laid.rights - 1; i++)
+        lay_out(s, s->n, &laid, &laid.stacked[i]);
     if (laid.work_bytes > laid_bytes_most ||
         laid_clocks(plan, s, &laid) >= plain_clocks(plan, s, fits ? element_rate : plain_rate))
         return false;
@@ -289,8 +307,15 @@ hr_status hr_gemm_operands(const hr_plan *plan, const hr_stage *stage, const int
     out->dtype = out->left.dtype = out->right.dtype = f16 ? HR_F16 : HR_BF16;
     out->pair_count = 1;
     out->by_threads_unaligned = !fits;
-    bool lie = lies(plan, out, &out->left) && lies(plan, out, &out->right);
+    out->rights = 1 + c->stacked_count;
+    for (int i = 0; i < c->stacked_count; i++) {
+        hr_gemm_side *side = &out->stacked[i];
+        HR_TRY(side_make(plan, extents, c, c->stacked[i].right, (hr_gemm_indices){c->n_count, c->n}, side));
+        side->dtype = out->dtype;
+    }
+    const bool lie = lies(plan, out, &out->left) && rights_lie(plan, out);
     if (!lie && maps && some) laid = lay_sides(plan, sizes, fits, out);
+    if (!laid && !rights_lie(plan, out)) out->right.view.rank = 0;
     if (!fits && !laid)
         *why = maps ? "operands other than bf16 or f16 would be laid out as sums of parts of 16 bits, which "
                       "is not worth it at these extents"

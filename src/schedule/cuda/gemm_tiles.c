@@ -70,14 +70,13 @@ static const hr_gemm_tile hopper[] = {
     {HR_GEMM_PING_PONG, 128, 128, 6, 2, 2, 8, 1},   {HR_GEMM_COOPERATIVE, 128, 128, 6, 2, 1, 16, 1},
     {HR_GEMM_PING_PONG, 64, 256, 5, 2, 2, 8, 1},    {HR_GEMM_PING_PONG, 64, 128, 8, 2, 1, 16, 1},
     {HR_GEMM_PING_PONG, 64, 64, 12, 1, 1, 16, 1},   {HR_GEMM_COOPERATIVE, 128, 192, 4, 2, 2, 8, 1},
-
+    {HR_GEMM_PING_PONG, 64, 192, 6, 1, 1, 16, 1},
 };
 
 static const hr_gemm_tile ampere[] = {
-    {HR_GEMM_COOPERATIVE, 128, 128, 4, 0, 1, 8, 1},
-    {HR_GEMM_COOPERATIVE, 128, 64, 4, 0, 1, 8, 1},
-    {HR_GEMM_COOPERATIVE, 64, 128, 4, 0, 1, 8, 1},
-    {HR_GEMM_COOPERATIVE, 64, 64, 4, 0, 1, 8, 1},
+    {HR_GEMM_COOPERATIVE, 128, 128, 4, 0, 1, 8, 1}, {HR_GEMM_COOPERATIVE, 128, 64, 4, 0, 1, 8, 1},
+    {HR_GEMM_COOPERATIVE, 64, 128, 4, 0, 1, 8, 1},  {HR_GEMM_COOPERATIVE, 64, 64, 4, 0, 1, 8, 1},
+    {HR_GEMM_COOPERATIVE, 128, 192, 4, 0, 1, 8, 1}, {HR_GEMM_COOPERATIVE, 64, 192, 4, 0, 1, 8, 1},
 };
 
 /* A tile and the others of its cluster count as they run, whole. */
@@ -97,15 +96,16 @@ int64_t hr_gemm_blocks(const hr_plan *plan, const hr_gemm_sizes *sizes, hr_gemm_
 
 /* A result's piece has rows of 128 bytes, or of 64 where the tile is no whole number of those. */
 static int piece_columns(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile) {
-    return hr_dtype_size(gemm->result_dtype) == 4 || tile->n % 64 ? 32 : 64;
+    return hr_dtype_size(gemm->result_dtype) == 4 || hr_gemm_right_columns(gemm, tile) % 64 ? 32 : 64;
 }
 
 /* Of a tile whose rows run along k, a block brings its share of the rows; of one whose rows run along m or n,
  * its share of k. */
 hr_gemm_box hr_cuda_gemm_box(const hr_cuda_gemm *gemm, int map) {
-    if (map >= 2) return (hr_gemm_box){piece_columns(gemm, &gemm->tile), GROUP_ROWS};
-    const hr_gemm_side *side = map == 0 ? &gemm->left : &gemm->right;
-    int rows = map == 0 ? gemm->left_rows : gemm->tile.n, sharers = map == 0 ? 1 : gemm->tile.cluster;
+    if (map > gemm->rights) return (hr_gemm_box){piece_columns(gemm, &gemm->tile), GROUP_ROWS};
+    const hr_gemm_side *side = map == 0 ? &gemm->left : hr_gemm_right(gemm, map - 1);
+    int rows = map == 0 ? gemm->left_rows : hr_gemm_right_columns(gemm, &gemm->tile),
+        sharers = map == 0 ? 1 : gemm->tile.cluster;
     return (hr_gemm_box){hr_gemm_step(gemm), (side->k_major ? rows : STEP) / sharers};
 }
 
@@ -114,9 +114,10 @@ int64_t hr_gemm_shared_bytes(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile)
     if (gemm->mainloop != HR_GEMM_HOPPER) return ring;
     int64_t size = (int64_t)hr_dtype_size(gemm->result_dtype), columns = piece_columns(gemm, tile);
     int64_t rows = tile->roles == HR_GEMM_PING_PONG ? tile->m : tile->m / GROUPS;
-    int64_t places = tile->pieces ? tile->pieces : rows / GROUP_ROWS * (tile->n / columns);
+    int64_t places =
+        tile->pieces ? tile->pieces : rows / GROUP_ROWS * (hr_gemm_right_columns(gemm, tile) / columns);
     return ring + GROUPS * places * gemm->result_count * GROUP_ROWS * columns * size +
-           (int64_t)GROUPS * gemm->column_count * tile->n * (int64_t)sizeof(float) +
+           (int64_t)GROUPS * gemm->column_count * hr_gemm_right_columns(gemm, tile) * (int64_t)sizeof(float) +
            (tile->stages + 1) * BARRIER_BYTES;
 }
 
@@ -171,7 +172,7 @@ static double tiles_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr
     if (tile->stages < STAGES_ENOUGH && tile->roles == HR_GEMM_PING_PONG) loop *= shallow_loss;
     if (tile->n % WIDE_ROWS) loop *= narrow_loss;
     if (tile->m == GROUP_ROWS && tile->n == FLAT_COLUMNS) loop *= flat_loss;
-    double leave = (double)tile->m * tile->n *
+    double leave = (double)tile->m * hr_gemm_right_columns(gemm, tile) *
                    (leave_clocks * (gemm->result_count > 1 ? gemm->result_count : 1) + gemm->epilogue_clocks);
     double loss = tile->cluster > 1 && waves > 0 ? 1 + cluster_loss / (double)waves : 1;
     if (tile->roles == HR_GEMM_COOPERATIVE) return (double)waves * (loop + leave) * loss;
@@ -190,13 +191,23 @@ static bool is_for_chains(const hr_gemm_tile *tile) {
     return tile->roles == HR_GEMM_COOPERATIVE && tile->n == 192;
 }
 
+/* Right operands have a tile's columns in equal shares, of whole pieces of results; under HR_GEMM_AMPERE of
+ * whole shares of its warps. Three alone need tiles of three shares. */
+static bool stacks(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile) {
+    const bool hopper = gemm->mainloop == HR_GEMM_HOPPER;
+    if (gemm->rights == 1) return hopper ? tile->m > GROUP_ROWS || tile->n != 192 : tile->n != 192;
+    return tile->n % gemm->rights == 0 && hr_gemm_right_columns(gemm, tile) % (hopper ? 32 : 64) == 0;
+}
+
 /* A right tile whose rows run along memory comes 64 of them at a time. */
 static bool fits(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
                  const hr_gemm_tile *tile) {
     if (hr_gemm_shared_bytes(gemm, tile) > plan->limits.shared_bytes) return false;
+    if (!stacks(gemm, tile)) return false;
     if (gemm->mainloop != HR_GEMM_HOPPER) return true;
-    if (hr_gemm_sums(tile) > gemm->sums_most || is_for_chains(tile) > (hr_gemm_chain(gemm) > 0)) return false;
-    if (!gemm->right.k_major && tile->n % 64) return false;
+    if (hr_gemm_sums(tile) > gemm->sums_most) return false;
+    if (is_for_chains(tile) && !hr_gemm_chain(gemm) && gemm->rights == 1) return false;
+    if (!gemm->right.k_major && hr_gemm_right_columns(gemm, tile) % 64) return false;
     return tile->cluster <= plan->limits.cluster_blocks && (tile->cluster == 1 || s->m > tile->m);
 }
 
@@ -238,7 +249,8 @@ static int splits_of(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_
                      const hr_knobs *asked, const hr_gemm_tile *tile, int *out) {
     int64_t steps = hr_divide_up(s->k, STEP), whole = tiles_of(s, tile);
     int count = 0;
-    bool can = gemm->mainloop == HR_GEMM_HOPPER && whole > 0 && !hr_gemm_is_whole(gemm); /* parts are f32 */
+    bool can = gemm->mainloop == HR_GEMM_HOPPER && gemm->rights == 1 && whole > 0 &&
+               !hr_gemm_is_whole(gemm); /* parts are f32 */
     if (can && asked && asked->split_k) {
         out[count++] = asked->split_k < steps ? asked->split_k : (int)steps;
         return count;

@@ -17,9 +17,10 @@
 enum { COLUMNS_LONG = 1 << 17, THIN = 8 };
 
 static hr_facts facts_of(const hr_device_limits *limits) {
-    const unsigned few = limits->compute >= 80 ? HR_FACT_AXES_SPLIT | HR_FACT_FEW_QUERIES |
-                                                     HR_FACT_PACKED_PRODUCTS | HR_FACT_GROUPED_PRODUCTS
-                                               : 0;
+    const unsigned few = limits->compute >= 80
+                             ? HR_FACT_AXES_SPLIT | HR_FACT_FEW_QUERIES | HR_FACT_PACKED_PRODUCTS |
+                                   HR_FACT_GROUPED_PRODUCTS | HR_FACT_STACKED_PRODUCTS
+                             : 0;
     return (hr_facts){.set = HR_FACT_BYTE_PRODUCTS | HR_FACT_FIRST_GUESS | few,
                       .thin_f32 = THIN,
                       .thin = THIN,

@@ -13,6 +13,9 @@
  * P, which the printer makes for a stage: tile_m, tile_n, stages, threads, warps_m, raster (tiles along m
  * that share a column of tiles before the next: the L2 serves what they read twice), multiply(d, a, b),
  * store(a, batch, m, n, sum); left and right: k_major, chunks, element(a, batch, mn, k) and place(...).
+ *
+ * P::rights products that share the left operand are one walk: their right tiles of P::right_n columns are
+ * stacked to one of P::tile_n. right_1 and right_2 are the others; store() takes all sums of a place.
  */
 struct gemm_size {
     int64_t batch, m, n, k;
@@ -124,12 +127,25 @@ static __device__ inline void gemm_right_fragments(uint32_t tile, int row, int s
 }
 
 /* The epilogue of two neighbours along n: row m, columns n and n + 1. */
-template <class P, class A, class T>
+template <class P, class A, class T, int RIGHTS>
 static __device__ inline void gemm_store_pair(const A &a, const gemm_size &size, int64_t batch, int64_t m,
-                                              int64_t n, T low, T high) {
+                                              int64_t n, const T (&low)[RIGHTS], const T (&high)[RIGHTS]) {
     if (m >= size.m || n >= size.n) return;
-    P::store(a, batch, m, n, low);
-    if (n + 1 < size.n) P::store(a, batch, m, n + 1, high);
+    if constexpr (RIGHTS == 1) {
+        P::store(a, batch, m, n, low[0]);
+        if (n + 1 < size.n) P::store(a, batch, m, n + 1, high[0]);
+    } else {
+        P::store(a, batch, m, n, low);
+        if (n + 1 < size.n) P::store(a, batch, m, n + 1, high);
+    }
+}
+
+/* The tile of right operand S, the R-th of those that are stacked from `tile` on. */
+template <class P, class S, bool CHUNKS, int R, class A>
+static __device__ inline void gemm_load_right(const A &a, const gemm_size &size, int batch, int64_t n,
+                                              int64_t k, const gemm_place &tile) {
+    const gemm_place own = {tile.memory + R * P::right_n * 128, tile.address + R * P::right_n * 128};
+    gemm_load_tile<S, P::right_n, P::threads, CHUNKS && S::chunks>(a, batch, n, size.n, k, size.k, own);
 }
 
 template <class P, bool CHUNKS, class A>
@@ -142,10 +158,20 @@ static __device__ inline void gemm_ampere_load(const A &a, const gemm_size &size
         const gemm_place right = {left.memory + left_bytes, left.address + left_bytes};
         gemm_load_tile<typename P::left, P::tile_m, P::threads, CHUNKS && P::left::chunks>(
             a, batch, m, size.m, (int64_t)step * 64, size.k, left);
-        gemm_load_tile<typename P::right, P::tile_n, P::threads, CHUNKS && P::right::chunks>(
-            a, batch, n, size.n, (int64_t)step * 64, size.k, right);
+        const int64_t k = (int64_t)step * 64;
+        gemm_load_right<P, typename P::right, CHUNKS, 0>(a, size, batch, n, k, right);
+        if constexpr (P::rights > 1)
+            gemm_load_right<P, typename P::right_1, CHUNKS, 1>(a, size, batch, n, k, right);
+        if constexpr (P::rights > 2)
+            gemm_load_right<P, typename P::right_2, CHUNKS, 2>(a, size, batch, n, k, right);
     }
     ptx_copy_commit();
+}
+
+/* The first column in a stacked tile of block `j` of eight of a warp's COLUMNS: its shares of the right
+ * operands' tiles begin at `column` of each. */
+template <class P, int COLUMNS> static __device__ inline int gemm_ampere_column(int column, int j) {
+    return j / (COLUMNS / P::rights) * P::right_n + column + j % (COLUMNS / P::rights) * 8;
 }
 
 /* A warp's share of one stage. */
@@ -160,7 +186,8 @@ static __device__ inline void gemm_ampere_multiply(float (&sum)[ROWS][COLUMNS][4
             gemm_left_fragment<P::left::k_major>(stage, row + i * 16, step, left[i]);
 #pragma unroll
         for (int j = 0; j < COLUMNS; j += 2)
-            gemm_right_fragments<P::right::k_major>(stage + P::tile_m * 128, column + j * 8, step, right[j],
+            gemm_right_fragments<P::right::k_major>(stage + P::tile_m * 128,
+                                                    gemm_ampere_column<P, COLUMNS>(column, j), step, right[j],
                                                     right[j + 1]);
 #pragma unroll
         for (int i = 0; i < ROWS; i++)
@@ -178,11 +205,18 @@ static __device__ inline void gemm_ampere_store(const A &a, const gemm_size &siz
 #pragma unroll
     for (int i = 0; i < ROWS; i++)
 #pragma unroll
-        for (int j = 0; j < COLUMNS; j++)
+        for (int j = 0; j < COLUMNS / P::rights; j++)
 #pragma unroll
-            for (int h = 0; h < 2; h++)
+            for (int h = 0; h < 2; h++) {
+                float low[P::rights], high[P::rights];
+#pragma unroll
+                for (int r = 0; r < P::rights; r++) {
+                    low[r] = sum[i][j + r * (COLUMNS / P::rights)][h * 2];
+                    high[r] = sum[i][j + r * (COLUMNS / P::rights)][h * 2 + 1];
+                }
                 gemm_store_pair<P>(a, size, batch, m + i * 16 + lane / 4 + h * 8, n + j * 8 + lane % 4 * 2,
-                                   sum[i][j][h * 2], sum[i][j][h * 2 + 1]);
+                                   low, high);
+            }
 }
 
 /* One tile, whose first row and column these are; rows end before size.m. CHUNKS: all arrays begin at whole
@@ -194,7 +228,7 @@ static __device__ inline void gemm_ampere_tile(const A &a, const gemm_size &size
     const int stage_bytes = (P::tile_m + P::tile_n) * 128;
     const int rows = P::tile_m / P::warps_m / 16, columns = P::tile_n / (P::threads / 32 / P::warps_m) / 8;
     const int warp = (int)threadIdx.x / 32, works = threadIdx.x < P::threads;
-    const int row = warp % P::warps_m * rows * 16, column = warp / P::warps_m * columns * 8;
+    const int row = warp % P::warps_m * rows * 16, column = warp / P::warps_m * (columns / P::rights) * 8;
     const int steps = (int)((size.k + 63) / 64);
     float sum[rows][columns][4] = {};
 #pragma unroll
@@ -215,12 +249,12 @@ static __device__ inline void gemm_ampere_tile(const A &a, const gemm_size &size
 template <class P, bool CHUNKS, class A>
 static __device__ inline void gemm_ampere(const A &a, const gemm_size size) {
     const int m_tiles = (int)((size.m + P::tile_m - 1) / P::tile_m);
-    const int n_tiles = (int)((size.n + P::tile_n - 1) / P::tile_n);
+    const int n_tiles = (int)((size.n + P::right_n - 1) / P::right_n);
     const int tiles = (int)size.batch * m_tiles * n_tiles;
     for (int number = (int)blockIdx.x; number < tiles; number += (int)gridDim.x) {
         const gemm_tile tile = gemm_tile_at(number, m_tiles, n_tiles, P::raster);
         gemm_ampere_tile<P, CHUNKS>(a, size, tile.batch, (int64_t)tile.m * P::tile_m,
-                                    (int64_t)tile.n * P::tile_n);
+                                    (int64_t)tile.n * P::right_n);
     }
 }
 

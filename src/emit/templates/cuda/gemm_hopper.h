@@ -22,6 +22,9 @@
  * consumer_registers; pieces: places of a group for what it stores, 0 = for all of its tile; n_run: see
  * gemm_column.
  *
+ * - rights, right_n: see gemm_ampere.h. Their tiles of right_n columns are stacked in shared
+ * memory, so that one instruction multiplies them all, and a thread has all sums of a place.
+ *
  * - pairs, left_parts, right_parts: four bits a pair. left and right: k_major, load(); multiply(d, a, b,
  * accumulate).
  *
@@ -36,13 +39,13 @@ template <class P> struct gemm_hopper_memory {
     /* A group's sums: parts of 64 rows; a piece is 64 rows of so many columns that they are 128 bytes, or 64.
      */
     static constexpr int parts = (P::ping_pong ? P::tile_m : P::tile_m / 2) / 64;
-    static constexpr int piece_columns = P::result_bytes == 4 || P::tile_n % 64 ? 32 : 64;
+    static constexpr int piece_columns = P::result_bytes == 4 || P::right_n % 64 ? 32 : 64;
     static constexpr int row_bytes = piece_columns * P::result_bytes, piece_bytes = 64 * row_bytes;
-    static constexpr int piece_count = parts * (P::tile_n / piece_columns);
+    static constexpr int piece_count = parts * (P::right_n / piece_columns);
     static constexpr int places = P::pieces ? P::pieces : piece_count;
     static constexpr int group_bytes = places * P::results * piece_bytes;
     static constexpr int results_at = P::stages * stage_bytes, columns_at = results_at + 2 * group_bytes;
-    static constexpr int column_bytes = P::columns * P::tile_n * 4;
+    static constexpr int column_bytes = P::columns * P::right_n * 4;
     static constexpr int barriers_at = columns_at + 2 * column_bytes;
 };
 
@@ -103,7 +106,7 @@ template <class P> static __device__ inline gemm_block gemm_hopper_begin(const g
     b.cluster = (int)blockIdx.x / P::cluster;
     b.clusters = (int)gridDim.x / P::cluster;
     b.m_tiles = (int)((size.m + P::tile_m * P::cluster - 1) / (P::tile_m * P::cluster));
-    b.n_tiles = (int)((size.n + P::tile_n - 1) / P::tile_n);
+    b.n_tiles = (int)((size.n + P::right_n - 1) / P::right_n);
     b.batches = (int)size.batch;
     b.k_steps = (int)((size.k + P::k_step - 1) / P::k_step);
     b.steps = b.k_steps * P::pairs;
@@ -145,12 +148,13 @@ static __device__ inline void gemm_fill(uint32_t tile, const void *map, int firs
 }
 
 template <class P>
-static __device__ inline void gemm_produce(const gemm_block &b, const void *left, const void *right) {
+static __device__ inline void gemm_produce(const gemm_block &b, const void *left,
+                                           const void *const (&right)[P::rights]) {
     typedef gemm_hopper_memory<P> memory;
     int stage = 0, parity = 1;
     for (int number = b.cluster; number < b.tiles; number += b.clusters) {
         const gemm_work work = gemm_work_at<P>(b, number);
-        const int m = (work.tile.m * P::cluster + b.rank) * P::tile_m, n = work.tile.n * P::tile_n;
+        const int m = (work.tile.m * P::cluster + b.rank) * P::tile_m, n = work.tile.n * P::right_n;
 #pragma unroll 1 /* few registers */
         for (int step = work.first; step < work.first + work.steps; step++) {
             const uint32_t place = b.address + stage * memory::stage_bytes, full = b.full + stage * 8;
@@ -160,8 +164,11 @@ static __device__ inline void gemm_produce(const gemm_block &b, const void *left
             const int left_batch = work.batch + (int)(P::left_parts >> 4 * pair & 15) * b.batches;
             const int right_batch = work.batch + (int)(P::right_parts >> 4 * pair & 15) * b.batches;
             gemm_fill<typename P::left, P::left_rows, 1>(place, left, m, k, left_batch, 0, full);
-            gemm_fill<typename P::right, P::tile_n, P::cluster>(place + memory::left_bytes, right, n, k,
-                                                                right_batch, b.rank, full);
+#pragma unroll
+            for (int r = 0; r < P::rights; r++)
+                gemm_fill<typename P::right, P::right_n, P::cluster>(
+                    place + memory::left_bytes + r * P::right_n * 128, right[r], n, k, right_batch, b.rank,
+                    full);
             if (++stage == P::stages) stage = 0, parity ^= 1;
         }
     }
@@ -258,10 +265,18 @@ static __device__ inline void gemm_leave_piece(const A &a, const gemm_size &size
             float value[P::results], of_column[P::columns ? P::columns : 1];
 #pragma unroll
             for (int c = 0; c < P::columns; c++)
-                of_column[c] = columns[c * P::tile_n + near + (int)pair + i % 2];
-            P::values(a, batch, at_m < size.m ? at_m : size.m - 1,
-                      gemm_column<P::n_run>(n + near, (int)pair + i % 2, (int)size.n), sum[near / 2 + i % 4],
-                      of_column, carried[i], value);
+                of_column[c] = columns[c * P::right_n + near + (int)pair + i % 2];
+            const int64_t of_m = at_m < size.m ? at_m : size.m - 1;
+            const int of_n = gemm_column<P::n_run>(n + near, (int)pair + i % 2, (int)size.n);
+            if constexpr (P::rights == 1) {
+                P::values(a, batch, of_m, of_n, sum[near / 2 + i % 4], of_column, carried[i], value);
+            } else {
+                T sums[P::rights];
+#pragma unroll
+                for (int r = 0; r < P::rights; r++)
+                    sums[r] = sum[r * (P::right_n / 2) + near / 2 + i % 4];
+                P::values(a, batch, of_m, of_n, sums, of_column, carried[i], value);
+            }
 #pragma unroll
             for (int r = 0; r < P::results; r++)
                 e[r][i] = value[r];
@@ -284,14 +299,14 @@ static __device__ inline void gemm_begin_columns(const A &a, const gemm_size &si
     typedef gemm_hopper_memory<P> memory;
     float *columns = (float *)(b.memory + memory::columns_at + group * memory::column_bytes);
 #pragma unroll
-    for (int from = 0; from < P::tile_n; from += 128) {
+    for (int from = 0; from < P::right_n; from += 128) {
         const int at = from + (int)threadIdx.x % 128;
-        if (at >= P::tile_n) break;
+        if (at >= P::right_n) break;
         float value[P::columns];
         P::column_values(a, batch, n + at < size.n ? n + at : size.n - 1, value);
 #pragma unroll
         for (int c = 0; c < P::columns; c++)
-            columns[c * P::tile_n + at] = value[c];
+            columns[c * P::right_n + at] = value[c];
     }
 }
 
@@ -300,7 +315,7 @@ template <class P, class M>
 static __device__ inline void gemm_begin_carried(const gemm_block &b, const M &maps, int group, int batch,
                                                  int m, int n) {
     typedef gemm_hopper_memory<P> memory;
-    const int across = P::tile_n / memory::piece_columns;
+    const int across = P::right_n / memory::piece_columns;
     if (threadIdx.x % 128 != 0) return;
     ptx_bulk_wait_read<0>();
     ptx_mbarrier_arrive_expect(b.carried + group * 8, memory::group_bytes);
@@ -317,7 +332,7 @@ static __device__ inline void gemm_leave(const A &a, const gemm_size &size, cons
                                          const M &maps, int group, int batch, int64_t m, int n, int parity,
                                          const T (&sum)[PARTS][COUNT]) {
     typedef gemm_hopper_memory<P> memory;
-    const int across = P::tile_n / memory::piece_columns;
+    const int across = P::right_n / memory::piece_columns;
     const bool first = threadIdx.x % 128 == 0;
     if (P::carries) ptx_mbarrier_wait(b.carried + group * 8, parity);
     if (P::pieces == 0) gemm_place_free<0>(group);
@@ -325,7 +340,12 @@ static __device__ inline void gemm_leave(const A &a, const gemm_size &size, cons
     for (int x = 0; x < memory::piece_count; x++) {
         const int part = x / across, column = x % across * memory::piece_columns;
         const int place = group * memory::places + x % memory::places;
-        if (P::pieces) gemm_place_free<P::pieces - 1>(group);
+        if (P::pieces) { /* the places of a tile begin anew: its last ones may be fewer pieces ago */
+            if (x == 0 && memory::piece_count % memory::places)
+                gemm_place_free<0>(group);
+            else
+                gemm_place_free<P::pieces - 1>(group);
+        }
         gemm_leave_piece<P>(a, size, b, group, batch, m + part * 64, n, column, sum[part], place);
         if (P::pieces == 0 && x + 1 < memory::piece_count) continue;
         ptx_fence_proxy_async();
@@ -351,9 +371,16 @@ static __device__ inline void gemm_leave_elements(const A &a, const gemm_size &s
 #pragma unroll
     for (int part = 0; part < PARTS; part++)
 #pragma unroll
-        for (int i = 0; i < COUNT; i += 2)
+        for (int i = 0; i < COUNT / P::rights; i += 2) {
+            T low[P::rights], high[P::rights];
+#pragma unroll
+            for (int r = 0; r < P::rights; r++) {
+                low[r] = sum[part][r * (COUNT / P::rights) + i];
+                high[r] = sum[part][r * (COUNT / P::rights) + i + 1];
+            }
             gemm_store_pair<P>(a, size, batch, m + part * 64 + row + i / 2 % 2 * 8,
-                               n + i / 4 * 8 + lane % 4 * 2, sum[part][i], sum[part][i + 1]);
+                               n + i / 4 * 8 + lane % 4 * 2, low, high);
+        }
 }
 
 /* The products of one tile of a group, from `stage` of the ring on. The stage before the one in hand is left
@@ -455,7 +482,7 @@ static __device__ inline void gemm_consume(const A &a, const gemm_size &size, co
         steps = work.steps;
         if (P::ping_pong && turn % 2 != group) continue;
         const int64_t m = ((int64_t)tile.m * P::cluster + b.rank) * P::tile_m + rows;
-        const int n = tile.n * P::tile_n;
+        const int n = tile.n * P::right_n;
         typename P::sum_type sum[memory::parts][P::tile_n / 2];
         if constexpr (P::columns > 0) gemm_begin_columns<P>(a, size, b, group, tile.batch, n);
         if constexpr (P::carries) gemm_begin_carried<P>(b, maps, group, tile.batch, (int)m, n);
