@@ -62,10 +62,10 @@ hr_status hr_pass_materialise(hr_graph *graph, hr_plan *plan) {
     reading r = {.function = graph->function, .plan = plan};
     r.stage_of = hr_memory_zeros((size_t)graph->function->statement_count + 1, sizeof *r.stage_of);
     r.producer = hr_memory_zeros((size_t)graph->function->tensor_count + 1, sizeof *r.producer);
-    hr_status status = r.stage_of && r.producer
-                           ? HR_OK
-                           : hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning kernel %.60s",
-                                     graph->function->name);
+    hr_status status =
+        r.stage_of && r.producer
+            ? HR_OK
+            : hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning kernel %.60s", graph->function->name);
     if (status == HR_OK) {
         places_set(&r);
         status = note_all(&r);

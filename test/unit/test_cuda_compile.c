@@ -263,6 +263,13 @@ static const char *const products[] = {
     "    y[m, n] = gelu_tanh(sum[k](x[m, k] * w[n, k])) + r[m, n] }",
     "kernel weights(g: bf16[K, M], x: bf16[K, N], y: inout f32[M, N]) {\n"
     "    y[m, n] = y[m, n] + sum[k](g[k, m] * x[k, n]) }",
+    "kernel gated(x: bf16[M, K], g: bf16[N, K], u: bf16[N, K]) -> (y: bf16[M, N]) {\n"
+    "    y[m, n] = silu(sum[k](x[m, k] * g[n, k])) * sum[k](x[m, k] * u[n, k]) }",
+    "kernel three(x: bf16[M, K], p: bf16[K, N], q: bf16[K, N], r: bf16[K, N], b: bf16[N])\n"
+    "    -> (y: bf16[M, N], z: bf16[M, N], u: bf16[M, N]) {\n"
+    "    y[m, n] = sum[k](x[m, k] * p[k, n]) + b[n]\n"
+    "    z[m, n] = sum[k](x[m, k] * q[k, n])\n"
+    "    u[m, n] = sum[k](x[m, k] * r[k, n]) }",
 };
 
 /* Rows that choose their matrix. */

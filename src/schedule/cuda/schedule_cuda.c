@@ -78,12 +78,26 @@ static void centre(hr_plan *plan, hr_stage *stage) {
 
 /* ---- products ---- */
 
+/* Of a product that has the left operand of an earlier one, but is no part of its walk, in words. */
+static const char *apart_words(const hr_plan *plan, const hr_stage *stage) {
+    const hr_contract *c = stage->contract;
+    for (const hr_stage *s = plan->stages; s < stage; s++)
+        if (s->contract && s->contract->left == c->left)
+            return hr_arena_format(plan->arena,
+                                   "; it reads the left operand of stage %d, but is no part of its walk: %s",
+                                   (int)(s - plan->stages) + 1,
+                                   s->contract->stacked_count == HR_STACKED_MAX
+                                       ? "that has as many products as it can"
+                                       : "its columns, its operands' dtypes or how they lie differ");
+    return "";
+}
+
 /* Which unit takes it, and how, or what keeps the tensor cores from it. */
 static hr_status explain_product(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
     hr_cuda_gemm gemm;
     HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, hr_gemm_mainloop_most(plan), &gemm));
     stage->schedule->matrix_rows = gemm.mainloop == HR_GEMM_THIN ? gemm.tile.m : 0;
-    stage->why = hr_arena_format(plan->arena, "%s; %s", stage->why, gemm.why);
+    stage->why = hr_arena_format(plan->arena, "%s; %s%s", stage->why, gemm.why, apart_words(plan, stage));
     return HR_OK;
 }
 
