@@ -237,7 +237,8 @@ static void tile_take(const hr_plan *plan, const attention_sizes *sizes, hr_cuda
     const bool third = most == 1 && is_plain(out) && !out->widens && sizes->m > 2 * GROUP_ROWS;
     const int groups = third ? 3 : 2;
     out->tile_m = groups * GROUP_ROWS;
-    out->tile_n = most <= 2 ? 128 : most == 3 ? 96 : 64;
+    const bool tight = !is_plain(out) || out->widens || plan->stages[out->first].mask_begin;
+    out->tile_n = most <= 2 ? 128 : most == 3 ? (tight ? 80 : 96) : (tight ? 48 : 64);
     out->threads = 128 * (1 + groups);
     out->load_registers = out->widens ? registers_widening.load : registers[groups].load;
     out->multiply_registers = out->widens ? registers_widening.multiply : registers[groups].multiply;

@@ -233,8 +233,8 @@ static __device__ inline void attention_mend(const A &a, const attention_size &s
     }
 }
 
-/* Through the place of the group's queries, then 16 bytes a lane. */
-template <class P, class A>
+/* Through the place of the group's queries, then 16 bytes a lane. BOXES: they are stored at once. */
+template <class P, bool BOXES, class A>
 static __device__ inline void attention_store_rows(const A &a, const attention_size &size,
                                                    const attention_block &b, const attention_group<P> &g,
                                                    const attention_item &all, int at,
@@ -266,7 +266,15 @@ static __device__ inline void attention_store_rows(const A &a, const attention_s
         const int here = first + e / chunks, chunk = e % chunks;
         const uint4 *from = (const uint4 *)(b.memory + at + chunk / 8 * P::tile_m * 128 + here * 128 +
                                             ((chunk % 8 ^ here % 8) << 4));
-        if (all.m + here < size.m) ((uint4 *)P::row(a, all.batch, all.m + here))[chunk] = *from;
+        if (all.m + here >= size.m) continue;
+        if constexpr (BOXES) {
+            ((uint4 *)P::row(a, all.batch, all.m + here))[chunk] = *from;
+        } else {
+            uint16_t *const to = (uint16_t *)P::row(a, all.batch, all.m + here) + chunk * 8;
+#pragma unroll
+            for (int i = 0; i < 8; i++)
+                to[i] = ((const uint16_t *)from)[i];
+        }
     }
     ptx_fence_proxy_async();
     __syncwarp();
@@ -294,8 +302,8 @@ static __device__ inline void attention_store(const A &a, const attention_size &
     for (int i = 0; i < P::wide / 2; i++)
         values[i] = empty[i / 2 % 2] ? 0.0f : g.sums[i] * inverse[i / 2 % 2];
     attention_mend<P>(a, size, all.batch, g, total, values);
-    if constexpr (BOXES && P::leaves_rows) {
-        attention_store_rows<P>(a, size, b, g, all, at, values);
+    if constexpr (P::leaves_rows) {
+        attention_store_rows<P, BOXES>(a, size, b, g, all, at, values);
     } else {
 #pragma unroll
         for (int i = 0; i < P::wide / 2; i++) {
