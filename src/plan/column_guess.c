@@ -4,24 +4,30 @@
  *     mean = g + sum(f - g) / M,    sum((f - mean)^2) = sum((f - g)^2) - sum(f - g)^2 / M,
  *
  * which one walk makes side by side. Rows walk once more where that cancels (first_guess.c); columns come
- * from memory, so their guess is better: the average of some elements from both ends. It is taken where all
- * of these are much nearer to it than it is to 0: a guess that is as large as the elements differ would cost
- * the mean digits. Else it is 0. Columns whose sums would cancel all the same are walked a second time, about
- * the mean that came of the first. The others are left out of that, and where it is none it is skipped:
- * hr_stage_columns_chosen().
+ * from memory, so their guess is better: the average of some elements from both ends. It is taken where none
+ * of these is more than twice as far from it as it is from 0: then it is no larger than elements are, and the
+ * mean keeps its digits. An outlier among them would make it larger. Else it is 0.
+ *
+ * Columns whose sums cancel all the same are walked a second time, about the mean that came of the first. The
+ * others are left out of that, and where it is none it is skipped: hr_stage_columns_chosen().
+ *
+ * One column in a thousand that is walked again has all of its neighbours read again. So there are samples
+ * enough for an average that is near the mean in all columns, and three bits may cancel: they do where the
+ * mean is 2.6 times as large as the elements differ, and there every column has its guess.
  */
 #include "plan/assumption.h"
 #include "plan/means.h"
 #include "plan/passes.h"
 
+#include <string.h>
+
 #define FINITE_MOST  0x1.fffffep127 /* what is larger, or no number, has left f32's range */
 #define GUESS_MOST   1e30           /* no difference to it leaves f32's range before the elements do */
-#define FAR          0.125          /* of the elements from a guess, as often as that from 0 */
-#define SQUARES_PART 2.0            /* of two parts of the sums of squares no more than one cancels */
-#define LEVEL_PART   1.0
+#define FAR          2.0            /* of the samples from the guess, as often as that from 0 */
+#define SQUARES_PART 8.0            /* of eight parts of the sums of squares no more than seven cancel */
+#define LEVEL_PART   7.0
 
-enum { SAMPLES = 8, COLUMNS_LEAST = 32, TASKS_LEAST = 64 };
-static const int sampled[SAMPLES - 1] = {0, 1, 2, 4, 8, 16, 32}; /* and the last */
+enum { SAMPLES = 32, SAMPLE_STEP = 2, COLUMNS_LEAST = 32, TASKS_LEAST = SAMPLES * SAMPLE_STEP };
 
 typedef struct column {
     hr_graph *graph;
@@ -92,31 +98,36 @@ static hr_expr *level_of(const column *c, hr_expr *sum) {
 
 /* ---- the guess ---- */
 
+/* Some of the first elements, and the last. */
 static hr_expr *sample(const column *c, int number) {
     hr_graph *graph = c->graph;
     hr_expr *at = c->element;
     for (int i = 0; i < c->sum->bound_count; i++)
         if (c->sum->bound[i] != c->along) at = hr_expr_at(graph, at, c->sum->bound[i], 0);
-    if (number < SAMPLES - 1) return hr_expr_at(graph, at, c->along, sampled[number]);
+    if (number < SAMPLES - 1) return hr_expr_at(graph, at, c->along, (int64_t)number * SAMPLE_STEP);
     hr_expr *last = hr_graph_binary(graph, HR_OP_SUB, HR_I64, graph->function->indices[c->along].extent,
                                     hr_graph_whole(graph, 1));
     return hr_graph_substitute(graph, at, 1, &c->along, &last);
 }
 
-/* Sums of equal numbers in twos are exact, and so is their average. */
-static hr_expr *guess_of(const column *c) {
-    hr_expr *samples[SAMPLES], *sums[SAMPLES], *most = NULL;
-    for (int i = 0; i < SAMPLES; i++)
-        sums[i] = samples[i] = sample(c, i);
+/* Of all samples, two by two: sums of equal numbers in twos are exact, and so is their average. */
+static hr_expr *samples_folded(const column *c, hr_op op, hr_expr *const *samples) {
+    hr_expr *folded[SAMPLES];
+    memcpy(folded, samples, sizeof folded);
     for (int count = SAMPLES / 2; count; count /= 2)
         for (int i = 0; i < count; i++)
-            sums[i] = binary(c, HR_OP_ADD, sums[2 * i], sums[2 * i + 1]);
-    hr_expr *average = binary(c, HR_OP_MUL, sums[0], number(c, 1.0 / SAMPLES));
-    for (int i = 0; i < SAMPLES; i++) {
-        hr_expr *distance = size_of(c, binary(c, HR_OP_SUB, samples[i], average));
-        most = most ? binary(c, HR_OP_MAX, most, distance) : distance;
-    }
-    hr_expr *size = size_of(c, average);
+            folded[i] = binary(c, op, folded[2 * i], folded[2 * i + 1]);
+    return folded[0];
+}
+
+static hr_expr *guess_of(const column *c) {
+    hr_expr *samples[SAMPLES];
+    for (int i = 0; i < SAMPLES; i++)
+        samples[i] = sample(c, i);
+    hr_expr *average = binary(c, HR_OP_MUL, samples_folded(c, HR_OP_ADD, samples), number(c, 1.0 / SAMPLES));
+    hr_expr *above = binary(c, HR_OP_SUB, samples_folded(c, HR_OP_MAX, samples), average);
+    hr_expr *below = binary(c, HR_OP_SUB, average, samples_folded(c, HR_OP_MIN, samples));
+    hr_expr *size = size_of(c, average), *most = binary(c, HR_OP_MAX, above, below);
     hr_expr *near = binary(c, HR_OP_LE, most, binary(c, HR_OP_MUL, size, number(c, FAR)));
     hr_expr *is_guess = binary(c, HR_OP_AND, near, binary(c, HR_OP_LE, size, number(c, GUESS_MOST)));
     return hr_graph_where(c->graph, is_guess, average, number(c, 0));

@@ -1,5 +1,7 @@
 /* A sum of squares about a row's or a column's mean that follows from other sums: as right as the walk that
  * it spares, for rows of any level and spread, and never where a row holds a NaN or an infinity. */
+#include "reference/reference.h"
+#include "run/kernel.h"
 #include "support/cpu_device.h"
 #include "support/sum_length.h"
 
@@ -198,6 +200,47 @@ static void test_columns_walk_once(void **state) {
     hr_kernel_destroy(kernel);
 }
 
+/* How many columns are walked again. */
+static int walked_again(hr_kernel *kernel) {
+    const hr_prepared *state = kernel->current;
+    const hr_function *normal = state->plan->normal;
+    hr_operand operand = {
+        .data = array_of(kernel, "x"), .shape = state->extents, .strides = (int64_t[]){state->extents[1], 1}};
+    hr_reference *reference;
+    int count = 0, again = 0;
+    while (again < normal->tensor_count && !strstr(normal->tensors[again].name, "_again"))
+        again++;
+    assert_true(again < normal->tensor_count);
+    assert_int_equal(hr_reference_create(normal, state->extents, &operand, &reference), HR_OK);
+    for (int64_t n = 0; n < state->extents[1]; n++) {
+        hr_meaning meaning;
+        if (hr_reference_value(reference, again, &n, &meaning) != HR_OK) fail_msg("%s", hr_last_error());
+        count += meaning.value != 0;
+    }
+    hr_reference_destroy(reference);
+    return count;
+}
+
+/* Whatever the level of the columns, their elements are read once for both sums; outliers take another walk.
+ */
+static void test_columns_are_read_once(void **state) {
+    (void)state;
+    static const float levels[] = {0, 0.6F, 1.5F, -2.6F, 2.7F, -4, 8, 100, 1e6F};
+    enum { TASKS = 256, COLUMNS = 300 };
+    hr_kernel *kernel = load_of(batch, TASKS, COLUMNS);
+    float *x = array_of(kernel, "x"), spread[TASKS * COLUMNS];
+    if (hr_kernel_prepare(kernel, NULL) != HR_OK) fail_msg("%s", hr_last_error());
+    memcpy(spread, x, sizeof spread);
+    for (size_t k = 0; k < sizeof levels / sizeof *levels; k++) {
+        for (int i = 0; i < TASKS * COLUMNS; i++)
+            x[i] = levels[k] + spread[i];
+        if (walked_again(kernel)) fail_msg("columns about %g are walked again", (double)levels[k]);
+    }
+    x[7] = x[COLUMNS + 8] = INFINITY;
+    assert_int_equal(walked_again(kernel), 2);
+    hr_kernel_destroy(kernel);
+}
+
 /* What the sum is divided by may be another number than that of its elements. */
 static void test_divided_by_something_else(void **state) {
     (void)state;
@@ -296,6 +339,7 @@ int main(void) {
         cmocka_unit_test(test_columns),
         cmocka_unit_test(test_columns_about_0),
         cmocka_unit_test(test_columns_walk_once),
+        cmocka_unit_test(test_columns_are_read_once),
         cmocka_unit_test(test_divided_by_something_else),
     };
     return cmocka_run_group_tests(tests, open_device, close_device);
