@@ -309,13 +309,13 @@ static bool is_array_file(const char *text) {
 }
 
 /* A 0-d .npy, as `-o loss=loss.npy` writes one. */
-static hr_status read_scalar(const hr_argument *argument, const char *path, double *value) {
+static int read_scalar(const arguments *arguments, const hr_argument *argument, const char *path,
+                       double *value) {
     hr_npy *npy;
-    hr_status status = hr_npy_open(path, argument->dtype, &npy);
-    if (status != HR_OK) return status;
-    status = hr_npy_scalar(npy, value);
+    if (hr_npy_open(path, argument->dtype, &npy) != HR_OK) return complain_status(arguments, HR_BAD_INPUT);
+    const hr_status status = hr_npy_scalar(npy, value);
     hr_npy_destroy(npy);
-    return status;
+    return status == HR_OK ? 0 : complain(arguments, "%s=%s: %s", argument->name, path, hr_last_error());
 }
 
 static int bind_scalar(const arguments *arguments, subject *subject, const hr_argument *argument,
@@ -324,10 +324,10 @@ static int bind_scalar(const arguments *arguments, subject *subject, const hr_ar
     bool word = strcmp(text, "true") == 0 || strcmp(text, "false") == 0;
     char *end;
     double value = strcmp(text, "true") == 0;
-    hr_status status = HR_OK;
-    if (is_array_file(text))
-        status = read_scalar(argument, text, &value);
-    else if (!word) {
+    if (is_array_file(text)) {
+        int code = read_scalar(arguments, argument, text, &value);
+        if (code) return code;
+    } else if (!word) {
         value = strtod(text, &end);
         if (end == text || *end)
             return complain(arguments, "%s=%s: %s is a scalar, and \"%s\" is no number and no 0-d .npy", name,
@@ -335,7 +335,7 @@ static int bind_scalar(const arguments *arguments, subject *subject, const hr_ar
         int code = check_held(arguments, argument, text, value);
         if (code) return code;
     }
-    if (status == HR_OK) status = hr_kernel_bind_scalar(subject->kernel, name, value);
+    const hr_status status = hr_kernel_bind_scalar(subject->kernel, name, value);
     return status == HR_OK ? 0 : complain_status(arguments, status);
 }
 

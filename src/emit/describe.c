@@ -48,7 +48,13 @@ const char *hr_emit_name(const hr_plan *plan, const hr_emit_options *options) {
 }
 
 const char *hr_emit_header(hr_printer *p, const hr_emit_options *options) {
-    return options->header ? options->header : hr_format(p, "%s.h", hr_emit_name(p->plan, options));
+    return options && options->header ? options->header
+                                      : hr_format(p, "%s.h", hr_emit_name(p->plan, options));
+}
+
+const char *hr_emit_source_file(hr_printer *p, const hr_emit_options *options, const char *ending) {
+    const char *header = hr_emit_header(p, options), *dot = strrchr(header, '.');
+    return hr_format(p, "%.*s.%s", dot ? (int)(dot - header) : (int)strlen(header), header, ending);
 }
 
 hr_status hr_emit_refuse_lists(const hr_plan *plan) {

@@ -10,6 +10,8 @@
  * loader. */
 const char *hr_emit_name(const hr_plan *plan, const hr_emit_options *options);
 const char *hr_emit_header(hr_printer *printer, const hr_emit_options *options);
+/* The source's own name, as its header's with `ending` ("c", "cu") in place of "h". */
+const char *hr_emit_source_file(hr_printer *printer, const hr_emit_options *options, const char *ending);
 void hr_emit_describe(hr_printer *printer, const char *name);
 /* HR_BAD_INPUT for a plan over lists: source to paste is for whole arrays. */
 hr_status hr_emit_refuse_lists(const hr_plan *plan);

@@ -224,13 +224,23 @@ static hr_expr *start_of(hr_checker *checker, const hr_recurrence *recurrence, h
     const hr_statement_syntax *start = checker->tensors[statement->tensor].start;
     if (!start) return hr_check_number(checker, place, HR_I64, 0, 0);
     int axis = 0;
-    bool good = start->left->item_count == statement->subscript_count;
+    bool good = start->left->item_count == statement->subscript_count, right_end = true;
     for (const hr_syntax *item = start->left->items; item && good; item = item->next, axis++) {
         const int index = statement->subscripts[axis]->index;
         if (axis == recurrence->axis)
-            good = recurrence->back ? is_beyond(item) && !is_minus_one(item) : is_minus_one(item);
+            right_end = recurrence->back == !is_minus_one(item);
         else
             good = item->kind == HR_SYNTAX_NAME && item->symbol->index == index;
+    }
+    if (good && !right_end) {
+        hr_messages_add(checker->messages, start->left->place,
+                        recurrence->back
+                            ? "this recurrence of %s reads the element after the assigned one: what stands "
+                              "after the last is given, as in h[T] = h0 where t ranges over T"
+                            : "this recurrence of %s reads the element before the assigned one: what stands "
+                              "before the first is given, as in h[-1] = h0",
+                        name_of(checker, statement->tensor).text);
+        return NULL;
     }
     hr_expr *value = good ? hr_check_expression(checker, start->right) : NULL;
     const int along = statement->subscripts[recurrence->axis]->index;

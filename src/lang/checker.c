@@ -181,8 +181,10 @@ static void open_subscript(hr_checker *checker, left_side *left, const hr_syntax
     if (name->kind != HR_SYNTAX_NAME || hr_symbol_is_capital(name->symbol)) {
         hr_messages_add(checker->messages, syntax->place,
                         "the left side of = takes one plain index an axis, as in y[m, n]; to write single "
-                        "places make it an "
-                        "inout, use += or choose the value with where");
+                        "places make it an inout, use += or choose the value with where%s",
+                        syntax->kind == HR_SYNTAX_NUMBER
+                            ? "; what stands before the first element of a recurrence is given as h[-1]"
+                            : "");
         left->good = false;
         return;
     }

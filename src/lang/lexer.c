@@ -186,7 +186,7 @@ static hr_token number_token(hr_lexer *lexer, hr_token token) {
     const char *stop = digits(token.text), *trouble = NULL;
     token.kind = HR_TOKEN_NUMBER;
     token.is_whole = true;
-    if (*stop == '.') {
+    if (*stop == '.' && stop[1] != '.') { /* 0..5 is a mistake of its own */
         const char *fraction = stop + 1;
         stop = digits(fraction);
         token.is_whole = false;

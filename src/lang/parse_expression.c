@@ -35,6 +35,8 @@ static const char *habit_at(const hr_parser *p) {
     char before = !begins && token->text > p->lexer.line_text ? token->text[-1] : 0;
     if (token->kind == HR_TOKEN_SLASH_SLASH) return "a comment begins with #";
     if (begins) return "";
+    if (p->square_or_round && (hr_parse_at_word(p, "to") || hr_parse_at_word(p, "in")))
+        return "a range is written n < N, or n from a to b with a in it and b not";
     if (token->kind == HR_TOKEN_COLON && p->square_or_round)
         return "there are no slices: an index names a whole axis, as in x[m, n], and a range a part of it, "
                "as in "

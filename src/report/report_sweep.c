@@ -4,6 +4,7 @@
  * is within a tenth of the best. */
 #include "base/handle.h"
 #include "base/memory.h"
+#include "device/load.h"
 #include "report/json_value.h"
 #include "report/sheet.h"
 
@@ -57,6 +58,25 @@ static const hr_run_result *any_run(const hr_extent_sweep *sweep) {
     for (int i = 0; i < sweep->count; i++)
         if (sweep->points[i].result) return sweep->points[i].result;
     return NULL;
+}
+
+/* The point in whose time other programs were most in the way; NULL where they were in none. */
+static const hr_extent_point *busiest_of(const hr_extent_sweep *sweep) {
+    const hr_extent_point *busiest = NULL;
+    double most = HR_LOAD_BUSY;
+    for (int i = 0; i < sweep->count; i++) {
+        const hr_run_result *run = sweep->points[i].result;
+        if (!run || !(run->busy > most)) continue;
+        most = run->busy;
+        busiest = &sweep->points[i];
+    }
+    return busiest;
+}
+
+/* "measured while other programs ran: up to 40 % (M=64)" */
+static void busy_append(hr_text *out, const hr_extent_sweep *sweep, const hr_extent_point *busiest) {
+    hr_text_format(out, "measured while other programs ran: up to %s (%s=%" PRId64 ")",
+                   hr_words_percent(busiest->result->busy).text, sweep->extent, busiest->value);
 }
 
 static hr_status sweep_check(const hr_extent_sweep *sweep, char **out, const char *caller) {
@@ -117,6 +137,17 @@ static void put_point(hr_sheet *paper, const hr_extent_sweep *sweep, int i) {
     }
 }
 
+static void put_busy(hr_sheet *paper, const hr_extent_sweep *sweep) {
+    const hr_extent_point *busiest = busiest_of(sweep);
+    hr_text words = {0};
+    if (!busiest) return;
+    busy_append(&words, sweep, busiest);
+    hr_sheet_label(paper, "busy");
+    hr_sheet_put(paper, HR_INK_FAIR, hr_text_data(&words));
+    hr_sheet_end_wrapped(paper, 12);
+    hr_text_clear(&words);
+}
+
 hr_status hr_report_sweep_text(const hr_extent_sweep *sweep, const hr_report_style *style, char **out) {
     HR_TRY(sweep_check(sweep, out, __func__));
     const int knee = knee_of(sweep);
@@ -134,6 +165,7 @@ hr_status hr_report_sweep_text(const hr_extent_sweep *sweep, const hr_report_sty
             sweep->extent, sweep->points[knee].value, hr_words_rate(rate_best(sweep), unit_of(sweep)).text);
         hr_sheet_end_wrapped(&paper, 12);
     }
+    put_busy(&paper, sweep);
     return hr_text_give(&paper.text, out);
 }
 
@@ -152,6 +184,7 @@ static json_t *point_value(const hr_extent_sweep *sweep, int i) {
     hr_value_set_real(object, "floor_seconds", point->result->floor.seconds);
     hr_value_set_text(object, "bound", point->result->floor.bound);
     hr_value_set_real(object, "headroom", point->result->headroom);
+    hr_value_set_real(object, "busy", point->result->busy);
     hr_value_set(object, "ok",
                  point->result->verify_done ? json_boolean(point->result->verified.ok) : json_null());
     return object;
@@ -315,7 +348,7 @@ static void write_table(hr_text *page, const hr_extent_sweep *sweep) {
 hr_status hr_report_sweep_html(const hr_extent_sweep *sweep, char **out) {
     HR_TRY(sweep_check(sweep, out, __func__));
     const hr_run_result *run = any_run(sweep);
-    hr_text page = {0}, fixed = {0};
+    hr_text page = {0}, fixed = {0}, busy = {0};
     hr_html_head(&page, "headroom: a sweep");
     hr_text_format(&page, "<header><div><h1>");
     hr_html_escape(&page, run ? run->kernel : "a sweep");
@@ -330,6 +363,13 @@ hr_status hr_report_sweep_html(const hr_extent_sweep *sweep, char **out) {
     }
     hr_text_format(&page, "</p></div></header>\n");
     write_plot(&page, sweep);
+    if (busiest_of(sweep)) {
+        hr_text_format(&page, "<p class='note'>");
+        busy_append(&busy, sweep, busiest_of(sweep));
+        hr_html_escape(&page, hr_text_data(&busy));
+        hr_text_clear(&busy);
+        hr_text_format(&page, "</p>\n");
+    }
     write_table(&page, sweep);
     hr_html_foot(&page, run ? run->roof.measured_at : 0);
     return hr_text_give(&page, out);

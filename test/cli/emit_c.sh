@@ -323,6 +323,10 @@ END
 cc -std=c11 -O1 -march=native -fopenmp -fno-math-errno -fno-trapping-math null.c made/ln_*.c -lm -o null >log 2>&1 || fail "$(head -n 20 log)"
 ./null || fail "results that are NULL: check $?"
 
+# The line that says how to build a file names it.
+"$build/headroom" emit pick.hr:pick -o made/own.c >log && grep -q -e '-c own\.c -lm \*/$' made/own.c made/own.h || fail "own.c says how to build another file"
+"$build/headroom" emit pick.hr:pick --name other --target cuda -o made/own.cu >log && grep -q -e '-c own\.cu \*/$' made/own.cu made/own.h || fail "own.cu says how to build another file"
+
 "$build/headroom" emit pick.hr:pick --name 2bad >log 2>&1 && fail "a name that no function can have is taken"
 grep -q 'is no name for a function' log || fail "nothing says so: $(cat log)"
 exit $failed

@@ -477,6 +477,12 @@ static void sweep(void **state) {
         .size = sizeof all, .command = "sweep", .extent = "M", .count = 4, .points = points};
     char *text;
     assert_int_equal(hr_report_sweep_text(&all, NULL, &text), HR_OK);
+    assert_null(strstr(text, "  busy"));
+    free(text);
+    runs[0].busy = 0.15;
+    runs[1].busy = 0.4;
+    assert_int_equal(hr_report_sweep_text(&all, NULL, &text), HR_OK);
+    assert_non_null(strstr(text, "  busy      measured while other programs ran: up to 40 % (M=16)\n"));
     assert_null(strstr(text, "M=32768")); /* of the title: the extent varies */
     assert_non_null(strstr(text, "          16  1.00 ms   3.80 TFLOP/s "));
     assert_non_null(strstr(text, "#############################. < knee\n"));
@@ -487,11 +493,14 @@ static void sweep(void **state) {
     json_t *object = json_loads(text, 0, NULL);
     assert_int_equal(json_integer_value(json_object_get(object, "knee")), 16);
     assert_string_equal(json_string_value(json_object_get(object, "rate_unit")), "FLOP/s");
+    const json_t *second = json_array_get(json_object_get(object, "points"), 1);
+    assert_true(json_real_value(json_object_get(second, "busy")) == 0.4);
     json_decref(object);
     free(text);
     assert_int_equal(hr_report_sweep_html(&all, &text), HR_OK);
     assert_non_null(strstr(text, ">knee</text>"));
     assert_non_null(strstr(text, "no memory for &lt;x&gt;"));
+    assert_non_null(strstr(text, "measured while other programs ran: up to 40 % (M=16)"));
     free(text);
     const hr_extent_sweep failed = {.size = sizeof failed, .extent = "M", .count = 1, .points = points + 3};
     assert_int_equal(hr_report_sweep_text(&failed, NULL, &text), HR_OK);

@@ -5,6 +5,7 @@
 
 #include "base/dtype.h"
 #include "device/device_cpu.h"
+#include "run/kernel.h"
 #include "support/run_device.h"
 
 #include <setjmp.h>
@@ -554,6 +555,22 @@ static void test_a_launch_is_only_a_launch(void **state) {
     hr_kernel_destroy(kernel);
 }
 
+/* A run is not faster than starting its threads: where it is, these start sooner than the roof says. */
+static void test_not_below_a_launch(void **state) {
+    (void)state;
+    hr_kernel *kernel = load(norm_text);
+    hr_run_options options = {.size = sizeof options, .repeat = 5, .seconds = 0.01};
+    hr_run_result *result;
+    fill(kernel, 301, 515, 1);
+    good(hr_kernel_roof(kernel, NULL, NULL));
+    kernel->roof.launch = 3600;
+    good(hr_kernel_run(kernel, &options, &result));
+    assert_true(result->floor.seconds < 60); /* memory's, by the roof that is given */
+    assert_true(strcmp(result->floor.bound, "launch") != 0 || result->floor.seconds <= result->seconds.min);
+    hr_run_result_destroy(result);
+    hr_kernel_destroy(kernel);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(test_launch_and_launch_again),
@@ -564,6 +581,7 @@ int main(void) {
         TEST(test_check_catches_mutants),
         TEST(test_check_counts_points),
         TEST(test_check_looks_where_a_scatter_hits),
+        TEST(test_not_below_a_launch),
         TEST(test_inout_is_applied_once_when_saved),
         TEST(test_run_says_everything),
         TEST(test_unfused_takes_little_memory),

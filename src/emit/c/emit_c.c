@@ -30,6 +30,7 @@ typedef struct emitter {
     hr_printer *p;
     form form;
     const char *name;              /* of the public function */
+    const char *file;              /* of the source */
     int declared;                  /* parameters and results */
     hr_stage_functions *functions; /* of each stage */
 } emitter;
@@ -120,8 +121,8 @@ static void print_how_to_call(emitter *e) {
              e->name);
     hr_print(p,
              " * Build: cc -O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math "
-             "-c %s.c -lm */",
-             e->name);
+             "-c %s -lm */",
+             e->file);
 }
 
 /* ---- arguments ---- */
@@ -554,6 +555,7 @@ static hr_status emit(const hr_plan *plan, const hr_plan *planned, const hr_emit
     hr_status status = hr_printer_begin(e.p, plan, arena, &out->source);
     if (status == HR_OK) {
         e.name = hr_emit_name(plan, options);
+        e.file = hr_emit_source_file(e.p, options, "c");
         status = print_file(&e, options, out);
         if (status == HR_OK) status = hr_names_status(plan, arena);
         hr_printer_end(e.p);

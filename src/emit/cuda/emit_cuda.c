@@ -229,6 +229,7 @@ typedef struct pasted {
     hr_cuda_emitter *e; /* of the fast part */
     const hr_plan *general;
     const char *name;   /* of the launcher */
+    const char *source; /* of the file */
     const char *spaces; /* what the namespaces' names begin with */
 } pasted;
 
@@ -257,7 +258,7 @@ static void print_how_to_call(const pasted *f) {
     const char *target = hr_cuda_has_maps(e)
                              ? hr_format(p, "-gencode arch=compute_%s,code=%s", isa + strlen("sm_"), isa)
                              : hr_format(p, "-arch=%s", isa);
-    hr_print(p, " * cudaError_t. Build: nvcc -O3 %s -c %s.cu */", target, f->name);
+    hr_print(p, " * cudaError_t. Build: nvcc -O3 %s -c %s */", target, f->source);
 }
 
 static void print_signatures(const pasted *f, const char *before, const char *after) {
@@ -327,6 +328,7 @@ static const char *spaces_of(hr_cuda_emitter *e, const char *name) {
 static hr_status print_file(pasted *f, const hr_emit_options *options, hr_emitted *out) {
     hr_printer *p = f->e->p;
     f->name = hr_emit_name(f->e->plan, options);
+    f->source = hr_emit_source_file(p, options, "cu");
     f->spaces = spaces_of(f->e, f->name);
     p->indent = 0;
     p->out = &out->source;
