@@ -61,12 +61,6 @@ hr_status hr_emit_c_scratch(const hr_plan *plan, const int64_t *extents, int thr
 hr_status hr_emit_cuda(const hr_plan *plan, const int64_t *extents, const hr_emit_options *options,
                        hr_emitted *out);
 hr_status hr_emit_cuda_loaded(const hr_plan *plan, const int64_t *extents, hr_emitted *out);
-hr_status hr_emit_cuda_launches(const hr_plan *plan, const int64_t *extents, hr_launch *out, int max,
-                                int *count);
-bool hr_emit_cuda_serves(const hr_plan *plan, const int64_t *made, const int64_t *extents);
-void hr_emit_cuda_aligned(const hr_plan *plan, hr_tensor_set *out);
-hr_status hr_emit_cuda_scratch(const hr_plan *plan, const int64_t *extents, int64_t *out);
-int64_t hr_emit_cuda_piece(const hr_plan *plan);
 
 /* A function of C can have that name. */
 bool hr_emit_name_is_good(const char *name);

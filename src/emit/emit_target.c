@@ -4,6 +4,7 @@
  */
 #include "base/memory.h"
 #include "emit/emit.h"
+#include "schedule/cuda/launches_cuda.h"
 #include "schedule/target.h"
 
 typedef struct emit_target {
@@ -58,15 +59,15 @@ static int64_t c_piece(const hr_plan *plan) {
 
 static hr_status cuda_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out) {
     (void)threads;
-    return hr_emit_cuda_scratch(plan, extents, out);
+    return hr_cuda_scratch(plan, extents, out);
 }
 
 /* ---- the table ---- */
 
 static const emit_target targets[HR_TARGET_COUNT] = {
     [HR_TARGET_CPU] = {c_source, c_loaded, hr_emit_c_scratch, c_launches, c_serves, c_aligned, c_piece},
-    [HR_TARGET_CUDA] = {hr_emit_cuda, hr_emit_cuda_loaded, cuda_scratch, hr_emit_cuda_launches,
-                        hr_emit_cuda_serves, hr_emit_cuda_aligned, hr_emit_cuda_piece},
+    [HR_TARGET_CUDA] = {hr_emit_cuda, hr_emit_cuda_loaded, cuda_scratch, hr_cuda_launches, hr_cuda_serves,
+                        hr_cuda_aligned, hr_cuda_piece},
 };
 
 static const emit_target *target_of(const hr_plan *plan) {

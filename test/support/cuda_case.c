@@ -10,6 +10,7 @@
 #include "reference/reference.h"
 #include "run/check.h"
 #include "run/fill.h"
+#include "schedule/cuda/launches_cuda.h"
 #include "schedule/target.h"
 
 #include <math.h>
@@ -184,8 +185,7 @@ static hr_status code_make(case_state *state) {
     HR_TRY(hr_schedule_create(one->function, planned, state->layouts, &one->limits, &one->options,
                               &state->plan));
     HR_TRY(hr_emit_cuda_loaded(state->plan, planned, &state->emitted));
-    HR_TRY(
-        hr_emit_cuda_launches(state->plan, one->extents, state->launches, GRIDS_MAX, &state->launch_count));
+    HR_TRY(hr_cuda_launches(state->plan, one->extents, state->launches, GRIDS_MAX, &state->launch_count));
     if (state->launch_count > GRIDS_MAX)
         return hr_fail(HR_INTERNAL, "%s: too many launches", one->function->name);
     for (int g = 0; g < state->launch_count; g++) {
@@ -226,7 +226,7 @@ static hr_status words_make(case_state *state) {
 
 static hr_status launch_all(case_state *state) {
     hr_tensor_set asked;
-    hr_emit_cuda_aligned(state->plan, &asked);
+    hr_cuda_aligned(state->plan, &asked);
     bool aligned = hr_tensors_are_aligned(&asked, (void *const *)state->words, state->count);
     for (int g = 0; g < state->launch_count; g++) {
         hr_launch launch = state->launches[g];

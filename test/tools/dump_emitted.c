@@ -7,6 +7,7 @@
  */
 #include "base/dtype.h"
 #include "emit/emit.h"
+#include "schedule/cuda/launches_cuda.h"
 #include "schedule/target.h"
 #include "support/cuda_case.h"
 #include "support/kernel_library.h"
@@ -81,9 +82,9 @@ static void launches_write(FILE *file, const hr_plan *plan, const int64_t *exten
         fprintf(file, "// scratch %lld (%d)\n", (long long)scratch, status);
         return;
     }
-    hr_status status = hr_emit_cuda_scratch(plan, extents, &scratch);
+    hr_status status = hr_cuda_scratch(plan, extents, &scratch);
     fprintf(file, "// scratch %lld (%d)\n", (long long)scratch, status);
-    if (hr_emit_cuda_launches(plan, extents, launches, GRIDS_MAX, &count) != HR_OK) return;
+    if (hr_cuda_launches(plan, extents, launches, GRIDS_MAX, &count) != HR_OK) return;
     for (int g = 0; g < count; g++)
         fprintf(file, "// %s|%s %lld x %d cluster %d shared %lld pieces %lld overlaps %d\n",
                 launches[g].entry, launches[g].unaligned, (long long)launches[g].grid[0], launches[g].threads,

@@ -3,6 +3,7 @@
  * HR_CHOICE=N takes the N-th of the tuner's choices. */
 #include "emit/emit.h"
 #include "lang/program.h"
+#include "schedule/cuda/launches_cuda.h"
 #include "schedule/target.h"
 #include "support/cuda_case.h"
 
@@ -43,7 +44,7 @@ int main(int count, char **words) {
         if (hr_schedule_create(function, extents, NULL, &limits, &chosen, &plan) != HR_OK) return fail();
     }
     if (hr_emit_cuda_loaded(plan, extents, &emitted) != HR_OK) return fail();
-    if (hr_emit_cuda_launches(plan, extents, launches, 16, &launch_count) != HR_OK) return fail();
+    if (hr_cuda_launches(plan, extents, launches, 16, &launch_count) != HR_OK) return fail();
     printf("%s", hr_text_data(&emitted.source));
     for (int g = 0; g < launch_count; g++)
         printf("// %s: %lld blocks of %d threads, clusters of %d, %lld bytes shared%s\n", launches[g].entry,

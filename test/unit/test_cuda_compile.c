@@ -8,6 +8,7 @@
 #include "emit/emit.h"
 #include "ir/extent.h"
 #include "lang/program.h"
+#include "schedule/cuda/launches_cuda.h"
 #include "schedule/target.h"
 #include "support/cuda_case.h"
 #include "support/kernel_library.h"
@@ -83,7 +84,7 @@ static hr_status job_make(const hr_function *function, const struct compile_case
     HR_TRY(hr_schedule_create(function, extents, NULL, &limits, &options, &plan));
     hr_status status = hr_emit_cuda_loaded(plan, extents, &emitted);
     if (status == HR_OK)
-        status = hr_emit_cuda_launches(plan, extents, job->launches, GRIDS_MAX, &job->launch_count);
+        status = hr_cuda_launches(plan, extents, job->launches, GRIDS_MAX, &job->launch_count);
     if (status == HR_OK) {
         job->source = strdup(hr_text_data(&emitted.source));
         hr_cuda_arch_name(one->compute, job->arch, sizeof job->arch);

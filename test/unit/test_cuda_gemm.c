@@ -14,6 +14,7 @@
 #include "lang/program.h"
 #include "run/check.h"
 #include "schedule/cuda/choose_gemm.h"
+#include "schedule/cuda/launches_cuda.h"
 #include "schedule/target.h"
 #include "support/cuda_test.h"
 #include "support/sample.h"
@@ -274,7 +275,7 @@ static void test_many_products_are_one_launch(void **state) {
         hr_plan *plan;
         int count;
         assert_int_equal(hr_schedule_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
-        assert_int_equal(hr_emit_cuda_launches(plan, extents, launches, 4, &count), HR_OK);
+        assert_int_equal(hr_cuda_launches(plan, extents, launches, 4, &count), HR_OK);
         assert_int_equal(count, 1);
         hr_plan_destroy(plan);
     }

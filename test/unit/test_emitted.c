@@ -4,6 +4,7 @@
  */
 #include "emit/emit.h"
 #include "lang/program.h"
+#include "schedule/cuda/launches_cuda.h"
 #include "schedule/target.h"
 #include "support/cuda_case.h"
 
@@ -150,7 +151,7 @@ static void test_more_rows_than_blocks(void **state) {
         int64_t extents[] = {rows, 4096};
         hr_plan *plan;
         assert_int_equal(hr_schedule_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
-        assert_int_equal(hr_emit_cuda_launches(plan, extents, launches, 4, &count), HR_OK);
+        assert_int_equal(hr_cuda_launches(plan, extents, launches, 4, &count), HR_OK);
         assert_int_equal(launches[0].grid[0], most);
         hr_emitted emitted;
         assert_int_equal(hr_emit_cuda(plan, extents, NULL, &emitted), HR_OK);

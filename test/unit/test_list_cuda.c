@@ -8,6 +8,7 @@
 #include "device/device.h"
 #include "emit/emit.h"
 #include "lang/program.h"
+#include "schedule/cuda/launches_cuda.h"
 #include "schedule/target.h"
 #include "support/cuda_emulation.h"
 
@@ -94,7 +95,7 @@ static void words_make(run *r, const hr_plan *plan) {
     uint64_t *word = r->words;
     int64_t scratch_bytes;
     hr_pieces *pieces = pieces_make(r, hr_emit_piece(plan));
-    good(hr_emit_cuda_scratch(plan, r->extents, &scratch_bytes));
+    good(hr_cuda_scratch(plan, r->extents, &scratch_bytes));
     void *scratch =
         cuda_emulation_array(emulation, "scratch", (size_t)scratch_bytes + 1, 0, CUDA_READ | CUDA_WRITE);
     void *fault = cuda_emulation_array(emulation, "fault", 16, 0, CUDA_READ | CUDA_WRITE | CUDA_FILLED);
@@ -129,7 +130,7 @@ static void launch_all(run *r, const hr_plan *plan, uint64_t seed) {
     const char *entries[GRIDS_MAX];
     int count;
     good(hr_emit_cuda_loaded(plan, r->extents, &emitted));
-    good(hr_emit_cuda_launches(plan, r->extents, launches, GRIDS_MAX, &count));
+    good(hr_cuda_launches(plan, r->extents, launches, GRIDS_MAX, &count));
     for (int g = 0; g < count; g++)
         entries[g] = launches[g].entry;
     hr_status status = cuda_object_compile(hr_text_data(&emitted.source), entries, count, &object);

@@ -120,26 +120,6 @@ void hr_cuda_print_attention_side(hr_printer *p, int number, const char *name,
     hr_print(p, "%s", "");
 }
 
-hr_status hr_cuda_attention_map(const hr_plan *plan, const int64_t *extents, const hr_gemm_view *view,
-                                int rows, int64_t work, hr_tensor_map *out) {
-    const hr_dtype dtype = plan->normal->tensors[view->tensor].dtype;
-    *out = (hr_tensor_map){.tensor = plan->storage[view->tensor],
-                           .type = dtype == HR_BF16 ? HR_MAP_BF16 : HR_MAP_F16,
-                           .rank = view->rank,
-                           .swizzle = HR_MAP_SWIZZLE_128,
-                           .promotion = HR_MAP_L2_256};
-    for (int axis = 0; axis < view->rank; axis++) {
-        out->dims[axis] = view->size[axis];
-        out->strides[axis] = view->stride[axis] * (int64_t)hr_dtype_size(dtype);
-        out->box[axis] = axis == 0 ? HR_ATTENTION_SPAN : axis == 1 ? rows : 1;
-    }
-    if (out->tensor < hr_function_arguments(plan->source)) return HR_OK;
-    HR_TRY(hr_cuda_locals_before(plan, out->tensor, extents, &out->offset));
-    out->offset += work;
-    out->tensor = HR_MAP_SCRATCH;
-    return HR_OK;
-}
-
 void hr_attention_products(hr_dtype dtype, int scores, const int *widths, int count, hr_tensor_core *out) {
     const hr_tensor_type type = dtype == HR_BF16 ? HR_TENSOR_BF16 : HR_TENSOR_F16;
     out[0] = (hr_tensor_core){.threads = HR_TENSOR_WARPGROUP,

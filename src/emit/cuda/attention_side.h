@@ -1,17 +1,11 @@
 /* What kernels of attention read by tiles: queries, keys, values and their like. In: an element of the text
- * and how its rows lie. Out: text: a function for one element and a struct that brings a box; the box's
- * tensor map.
- */
+ * and how its rows lie. Out: text: a function for one element and a struct that brings a box. */
 #ifndef HR_EMIT_CUDA_ATTENTION_SIDE_H
 #define HR_EMIT_CUDA_ATTENTION_SIDE_H
 
-#include "base/launch.h"
 #include "emit/cuda/tensor_core.h"
 #include "emit/expression.h"
 #include "schedule/cuda/gemm_view.h"
-
-/* A box is so many elements, 128 bytes, wide. */
-enum { HR_ATTENTION_SPAN = 64 };
 
 /* `value` is an element of `dtype`, which has 16 bits, or of 8 bits that widen to it; a row is a place of
  * `rows`, in it `columns` run. `group` neighbours along the last index of batches share an element. */
@@ -35,8 +29,5 @@ void hr_attention_products(hr_dtype dtype, int scores, const int *widths, int co
 /* A member of a kernel's parameters: the product of that name into `columns` sums of a warpgroup. */
 void hr_attention_print_product(hr_printer *printer, const char *name, const char *columns,
                                 const hr_tensor_core *product);
-/* `work`: bytes of the scratch memory in front of the first local. */
-hr_status hr_cuda_attention_map(const hr_plan *plan, const int64_t *extents, const hr_gemm_view *view,
-                                int rows, int64_t work, hr_tensor_map *out);
 
 #endif

@@ -12,19 +12,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-static bool starts_at_zero(const hr_plan *plan, const hr_stage *stage) {
-    if (!hr_stage_has(stage, HR_STEP_SCATTER)) return false;
-    int tensor = plan->normal->statements[stage->steps[0].statement].tensor;
-    return plan->storage[tensor] == tensor && plan->normal->tensors[tensor].role != HR_ROLE_INOUT;
-}
-
-hr_stage_kernels hr_stage_kernels_of(const hr_plan *plan, const hr_stage *stage,
-                                     const hr_cuda_choice *choice) {
-    return (hr_stage_kernels){choice->rows == HR_CUDA_ROWS_RING || starts_at_zero(plan, stage),
-                              hr_stage_has(stage, HR_STEP_REDUCE_COLUMN) ||
-                                  hr_stage_has(stage, HR_STEP_REDUCE_ALL)};
-}
-
 /* ---- kernels ---- */
 
 static void declare_tensor(hr_printer *p, int tensor, const char *body) {
@@ -480,10 +467,6 @@ static void print_end(hr_cuda_stage *s) {
 void hr_cuda_print_overlap(hr_printer *p, int number, hr_stage_kernels kernels) {
     if (number < p->plan->stage_count - 1 || kernels.end) hr_print(p, "let_next_launch_start();");
     if (number > 0 || kernels.begin) hr_print(p, "wait_for_launch_before();");
-}
-
-bool hr_cuda_may_be_aligned(const hr_plan *plan, int tensor) {
-    return plan->normal->tensors[tensor].rank > 0 && plan->layouts[tensor] == HR_LAYOUT_DENSE;
 }
 
 const char *hr_cuda_aligned_condition(hr_printer *p) {

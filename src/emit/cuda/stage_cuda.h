@@ -9,27 +9,10 @@
 #define HR_EMIT_CUDA_STAGE_CUDA_H
 
 #include "emit/expression.h"
-#include "schedule/cuda/cuda_choice.h"
+#include "schedule/cuda/launches_cuda.h"
 
-enum {
-    HR_CUDA_STEPS_MAX = 64,
-    HR_CUDA_TILES_MAX = 4,
-    HR_CUDA_CLEAR_THREADS = 256,
-    HR_CUDA_END_THREADS = 512
-};
+enum { HR_CUDA_STEPS_MAX = 64, HR_CUDA_TILES_MAX = 4 };
 
-typedef struct hr_stage_kernels {
-    bool begin, end; /* the stage has these */
-} hr_stage_kernels;
-
-/* Bytes that locals in scratch memory take before that of `tensor`, behind what stages use one after the
- * other.
- */
-hr_status hr_cuda_locals_before(const hr_plan *plan, int tensor, const int64_t *extents, int64_t *out);
-
-/* What every file begins with: types and constants. */
-hr_stage_kernels hr_stage_kernels_of(const hr_plan *plan, const hr_stage *stage,
-                                     const hr_cuda_choice *choice);
 hr_status hr_emit_stage_cuda(hr_printer *printer, int number, const int64_t *extents,
                              const hr_cuda_choice *choice);
 /* The kernels of one launch start while the one before still ends. */
@@ -114,7 +97,6 @@ void hr_cuda_print_column_begin(hr_cuda_stage *s, int step);
 void hr_cuda_print_columns_chosen(hr_cuda_stage *s, const hr_expr *chosen);
 /* After it: the partial result of this block. */
 void hr_cuda_print_column_partial(hr_cuda_stage *s, int step);
-int hr_cuda_end_columns(const hr_cuda_choice *choice);
 /* Where blocks have partners: those add up what they left in shared memory. */
 void hr_cuda_print_column_meeting(hr_cuda_stage *s);
 /* In the kernel that ends the stage: the sum of all partial results, for the column sum of that number. */
@@ -129,9 +111,7 @@ bool hr_cuda_runs_in(const hr_cuda_stage *s, const hr_step *step, int pass);
 bool hr_cuda_whole(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts);
 /* Its groups begin at whole groups of memory, if the tensor does. */
 bool hr_cuda_is_aligned(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts);
-/* Groups of it are read or written in pieces of 16 bytes where it begins at whole 16 bytes. */
-bool hr_cuda_may_be_aligned(const hr_plan *plan, int tensor);
-/* That all such tensors of the arguments `a` do. */
+/* That all tensors of the arguments `a` begin at whole 16 bytes of which the kernels ask that. */
 const char *hr_cuda_aligned_condition(hr_printer *p);
 /* It is read once and leaves the L2 last. */
 bool hr_cuda_leaves_last(const hr_cuda_stage *s, int tensor, hr_expr *const *subscripts);

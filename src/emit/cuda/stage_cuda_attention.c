@@ -448,16 +448,3 @@ hr_status hr_emit_attention_cuda(hr_printer *p, const hr_cuda_attention *attenti
     if (attention->end_blocks) print_kernel(&t, "_end", HR_ATTENTION_END_THREADS, "", print_end);
     return hr_text_status(p->out);
 }
-
-/* ---- maps ---- */
-
-hr_status hr_cuda_attention_maps(const hr_plan *plan, const int64_t *extents,
-                                 const hr_cuda_attention *attention, int64_t work, hr_launch *launch) {
-    const hr_gemm_view *views[] = {&attention->query, &attention->key, &attention->value};
-    if (attention->mainloop == HR_ATTENTION_SPLIT || attention->widens) return HR_OK;
-    launch->map_count = 3;
-    for (int i = 0; i < launch->map_count; i++)
-        HR_TRY(hr_cuda_attention_map(plan, extents, views[i], i ? attention->tile_n : attention->tile_m, work,
-                                     &launch->maps[i]));
-    return HR_OK;
-}

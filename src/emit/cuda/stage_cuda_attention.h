@@ -1,10 +1,9 @@
 /* Attention on the tensor cores. In: a region and how it lies on them. Out: text: the functions and numbers
- * that attention_hopper.h or attention_split.h of src/emit/templates/cuda asks for, and kernels that call it;
- * tensor maps of its launch. */
+ * that attention_hopper.h or attention_split.h of src/emit/templates/cuda asks for, and kernels that call it.
+ */
 #ifndef HR_EMIT_CUDA_STAGE_CUDA_ATTENTION_H
 #define HR_EMIT_CUDA_STAGE_CUDA_ATTENTION_H
 
-#include "base/launch.h"
 #include "emit/cuda/tensor_core.h"
 #include "emit/expression.h"
 #include "schedule/cuda/choose_attention.h"
@@ -15,9 +14,5 @@ hr_status hr_emit_attention_cuda(hr_printer *printer, const hr_cuda_attention *a
 /* The instructions that multiply: their functions stand in front of the stages. */
 enum { HR_ATTENTION_PRODUCTS = 2 };
 void hr_cuda_attention_products(const hr_cuda_attention *attention, hr_tensor_core *out);
-/* Its maps, if any: queries, keys, values. `work`: bytes of the scratch memory in front of the first local.
- */
-hr_status hr_cuda_attention_maps(const hr_plan *plan, const int64_t *extents,
-                                 const hr_cuda_attention *attention, int64_t work, hr_launch *launch);
 
 #endif

@@ -304,14 +304,3 @@ hr_status hr_emit_backward_cuda(hr_printer *p, const hr_cuda_backward *backward)
     }
     return hr_text_status(p->out);
 }
-
-hr_status hr_cuda_backward_maps(const hr_plan *plan, const int64_t *extents, const hr_cuda_backward *b,
-                                bool keys, int64_t work, hr_launch *launch) {
-    const hr_gemm_view *views[] = {keys ? &b->key : &b->query, keys ? &b->value : &b->given,
-                                   keys ? &b->query : &b->key, keys ? &b->given : &b->value};
-    launch->map_count = 4;
-    for (int i = 0; i < launch->map_count; i++)
-        HR_TRY(hr_cuda_attention_map(plan, extents, views[i], i < 2 ? b->tile_m : b->tile_n, work,
-                                     &launch->maps[i]));
-    return HR_OK;
-}

@@ -1,10 +1,9 @@
 /* The gradients of attention on the tensor cores. In: five products and how they lie on them. Out: text: the
- * functions and numbers that src/emit/templates/cuda/attention_backward.h asks for, and kernels that call it;
- * tensor maps of their launches. */
+ * functions and numbers that src/emit/templates/cuda/attention_backward.h asks for, and kernels that call it.
+ */
 #ifndef HR_EMIT_CUDA_STAGE_CUDA_BACKWARD_H
 #define HR_EMIT_CUDA_STAGE_CUDA_BACKWARD_H
 
-#include "base/launch.h"
 #include "emit/cuda/tensor_core.h"
 #include "emit/expression.h"
 #include "schedule/cuda/choose_backward.h"
@@ -15,8 +14,5 @@ hr_status hr_emit_backward_cuda(hr_printer *printer, const hr_cuda_backward *bac
 /* The instructions that multiply: their functions stand in front of the stages. */
 enum { HR_BACKWARD_PRODUCT_KINDS = 3 };
 void hr_cuda_backward_products(const hr_cuda_backward *backward, hr_tensor_core *out);
-/* Maps of one of the launches. `work`: bytes of the scratch memory in front of the first local. */
-hr_status hr_cuda_backward_maps(const hr_plan *plan, const int64_t *extents, const hr_cuda_backward *backward,
-                                bool keys, int64_t work, hr_launch *launch);
 
 #endif

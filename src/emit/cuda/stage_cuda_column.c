@@ -6,8 +6,6 @@
 
 #include <inttypes.h>
 
-enum { NARROW_COLUMNS = 8, WIDE_COLUMNS = 32, END_BLOCKS = 64 };
-
 static const char *block_of(hr_cuda_stage *s) {
     int blocks = s->c->slices * s->c->partners;
     return blocks > 1 ? hr_format(s->p, "(int64_t)blockIdx.x / %d", blocks) : "(int64_t)blockIdx.x";
@@ -127,13 +125,6 @@ void hr_cuda_print_column_meeting(hr_cuda_stage *s) {
             hr_print(s->p, "add_partners<%d, %s, %" PRId64 ">(partial_%d, left_%d);", s->c->threads,
                      hr_cuda_reducer(&s->stage->steps[i]), s->c->row, i, i);
     hr_print(s->p, "cluster_barrier(); /* the partner has read what this block left */");
-}
-
-/* Columns of a block of the kernel that ends a stage: a whole sector of memory, and few enough that all
- * multiprocessors have a block. */
-int hr_cuda_end_columns(const hr_cuda_choice *c) {
-    return hr_saturate_product(c->columns, c->row) <= (int64_t)WIDE_COLUMNS * END_BLOCKS ? NARROW_COLUMNS
-                                                                                         : WIDE_COLUMNS;
 }
 
 /* Of the column that is `column`. */

@@ -13,16 +13,6 @@ typedef struct contract_printer {
     const char *type;     /* float or double */
 } contract_printer;
 
-const hr_size *hr_cuda_contract_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage) {
-    const hr_contract *c = stage->contract;
-    const hr_size *batch = hr_size_points(sizes, plan->normal, c->batch, c->batch_count),
-                  *m = hr_size_points(sizes, plan->normal, c->m, c->m_count),
-                  *n = hr_size_points(sizes, plan->normal, c->n, c->n_count);
-    const hr_size *rows = hr_size_product(sizes, hr_size_brackets(sizes, batch),
-                                          hr_size_parts(sizes, m, HR_CUDA_CONTRACT_TILE));
-    return hr_size_product(sizes, rows, hr_size_parts(sizes, n, HR_CUDA_CONTRACT_TILE));
-}
-
 /* One operand at (batch, mn, k). */
 static void print_operand(const contract_printer *c, const hr_expr *value, const int *mn, int mn_count) {
     const hr_contract *t = c->contract;

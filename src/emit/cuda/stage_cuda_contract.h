@@ -5,8 +5,6 @@
 
 #include "emit/expression.h"
 
-enum { HR_CUDA_CONTRACT_THREADS = 256, HR_CUDA_CONTRACT_TILE = 64 };
-
 hr_status hr_emit_contract_cuda(hr_printer *printer, int number);
 /* The finished sum in an epilogue. */
 const char *hr_cuda_sum_text(const hr_printer *printer, const hr_contract *contract);
@@ -19,7 +17,5 @@ void hr_cuda_print_contract_epilogue(hr_printer *printer, const hr_stage *stage)
 /* stage_N_plain: what gemm_plain() of the prelude asks for, by functions that evaluate the operands. It uses
  * stage_N_store(). */
 void hr_cuda_print_plain_product(hr_printer *printer, int number);
-/* Blocks of the stage's launch. */
-const hr_size *hr_cuda_contract_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage);
 
 #endif

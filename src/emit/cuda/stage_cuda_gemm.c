@@ -10,15 +10,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-bool hr_cuda_gemm_folds(const hr_cuda_gemm *gemm) {
-    return (gemm->mainloop == HR_GEMM_HOPPER || gemm->mainloop == HR_GEMM_THIN) && gemm->tile.splits > 1;
-}
-
-bool hr_cuda_gemm_asks(const hr_cuda_gemm *gemm) {
-    return gemm->mainloop == HR_GEMM_HOPPER || gemm->mainloop == HR_GEMM_THIN ||
-           gemm->left.load != HR_GEMM_ELEMENTS || gemm->right.load != HR_GEMM_ELEMENTS;
-}
-
 const char *hr_cuda_gemm_size(hr_printer *p, const hr_stage *stage, const hr_cuda_gemm *gemm) {
     const hr_contract *c = stage->contract;
     const int columns = hr_gemm_right_columns(gemm, &gemm->tile);

@@ -14,12 +14,6 @@ hr_status hr_emit_gemm_cuda(hr_printer *printer, int number, const hr_cuda_gemm 
 hr_status hr_emit_thin_cuda(hr_printer *printer, int number, const hr_cuda_gemm *gemm);
 /* The instruction that multiplies: its function stands in front of the stages. */
 hr_tensor_core hr_cuda_gemm_product(const hr_cuda_gemm *gemm);
-/* The kernel has a sibling, stage_N_unaligned, for arrays that do not begin at whole 16 bytes: of the same
- * launch, by HR_GEMM_AMPERE, element by element. */
-bool hr_cuda_gemm_asks(const hr_cuda_gemm *gemm);
-/* The kernel leaves sums over parts of k. A second one, stage_N_end, adds them up and has the epilogue; where
- * stage_N_unaligned ran, stage_N_end_unaligned has nothing to do. */
-bool hr_cuda_gemm_folds(const hr_cuda_gemm *gemm);
 /* Tiles of the stage, as a C expression over extents. */
 const char *hr_cuda_gemm_size(hr_printer *printer, const hr_stage *stage, const hr_cuda_gemm *gemm);
 

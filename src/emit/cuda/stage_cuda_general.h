@@ -6,13 +6,7 @@
 
 #include "emit/expression.h"
 
-enum { HR_CUDA_GENERAL_THREADS = 256 };
-
 /* stage_N, and stage_N_begin where it clears what is added into. */
 hr_status hr_emit_general_cuda(hr_printer *printer, int number);
-bool hr_cuda_general_begins(const hr_plan *plan, const hr_stage *stage);
-/* What its blocks share out: a result for each block where `sums`, else one for each thread. */
-const hr_size *hr_cuda_general_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage);
-bool hr_cuda_general_sums(const hr_stage *stage);
 
 #endif

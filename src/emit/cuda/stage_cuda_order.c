@@ -10,8 +10,9 @@
 #include "emit/cuda/stage_cuda.h"
 #include "ir/types.h"
 #include "schedule/cuda/choose_scan.h"
+#include "schedule/cuda/launches_cuda.h"
 
-enum { SCAN_THREADS = 256, COLUMN_THREADS = 128, COLUMN_ITEMS = 8, TOPK_BLOCK = 256 };
+enum { COLUMN_ITEMS = 8 };
 
 static const hr_statement *statement_of(const hr_function *function, const hr_stage *stage) {
     return &function->statements[stage->steps[0].statement];
@@ -19,46 +20,6 @@ static const hr_statement *statement_of(const hr_function *function, const hr_st
 
 static const hr_expr *value_of(const hr_cuda_stage *s) {
     return statement_of(s->function, s->stage)->value;
-}
-
-/* The scan goes along the last index of what is written. */
-static bool is_along(const hr_function *function, const hr_stage *stage) {
-    const hr_statement *statement = statement_of(function, stage);
-    return statement->domain[statement->domain_count - 1] == stage->row[0];
-}
-
-/* ---- its launch ---- */
-
-static bool is_across(const hr_plan *plan, const hr_stage *stage) {
-    return stage->shape == HR_SHAPE_SCAN && !is_along(plan->normal, stage);
-}
-
-const hr_size *hr_cuda_ordered_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage) {
-    return hr_size_points(sizes, plan->normal, stage->task, stage->task_count);
-}
-
-int hr_cuda_ordered_run(const hr_plan *plan, const hr_stage *stage) {
-    if (stage->shape == HR_SHAPE_TOPK) return plan->general ? 1 : hr_grid_of(stage)->block_rows;
-    return is_across(plan, stage) ? COLUMN_THREADS : 1;
-}
-
-int hr_cuda_ordered_threads(const hr_plan *plan, const hr_stage *stage) {
-    const int chosen = plan->general ? 0 : hr_grid_of(stage)->threads;
-    return is_across(plan, stage)          ? COLUMN_THREADS
-           : stage->shape == HR_SHAPE_TOPK ? TOPK_BLOCK
-           : chosen                        ? chosen
-                                           : SCAN_THREADS;
-}
-
-int hr_cuda_ordered_parts(const hr_plan *plan, const hr_stage *stage) {
-    const bool along = stage->shape == HR_SHAPE_SCAN && is_along(plan->normal, stage);
-    const int parts = plan->general || !along ? 1 : hr_grid_of(stage)->slices;
-    return parts > 1 ? parts : 1;
-}
-
-int64_t hr_cuda_ordered_most(const hr_plan *plan, const hr_stage *stage) {
-    const int parts = hr_cuda_ordered_parts(plan, stage);
-    return parts > 1 ? hr_grid_of(stage)->work_bytes / (parts * HR_CUDA_SCAN_SLOT) : INT64_MAX;
 }
 
 /* ---- loops ---- */
@@ -207,7 +168,7 @@ static void print_across(hr_cuda_stage *s) {
     open(p, hr_format(p,
                       "for (int64_t task = (int64_t)blockIdx.x * %d + threadIdx.x; task < total; task += "
                       "(int64_t)gridDim.x * %d)",
-                      COLUMN_THREADS, COLUMN_THREADS));
+                      HR_CUDA_COLUMN_THREADS, HR_CUDA_COLUMN_THREADS));
     hr_cuda_print_task_indices(s);
     print_carry(s, "carry");
     open(p, hr_format(p, "for (int64_t begin = 0; begin < %s; begin += %d)",
@@ -243,14 +204,15 @@ static void print_topk_row(hr_cuda_stage *s, const char *loop) {
     print_order(s);
     open(p, "if (most <= TOPK_MOST)");
     hr_print(p, "topk_select(shared, order, %s, (int)most);", size);
-    open(p,
-         hr_format(p, "for (int64_t %s = threadIdx.x; %s < most; %s += %d)", rank, rank, rank, TOPK_BLOCK));
+    open(p, hr_format(p, "for (int64_t %s = threadIdx.x; %s < most; %s += %d)", rank, rank, rank,
+                      HR_CUDA_TOPK_THREADS));
     print_store(s, hr_format(p, "(int64_t)shared.place[%s]", rank), HR_I64);
     shut(p, "");
     hr_print(p, "__syncthreads();");
     shut(p, " else {");
     p->indent++;
-    open(p, hr_format(p, "for (int64_t place = threadIdx.x; place < %s; place += %d)", size, TOPK_BLOCK));
+    open(p, hr_format(p, "for (int64_t place = threadIdx.x; place < %s; place += %d)", size,
+                      HR_CUDA_TOPK_THREADS));
     hr_print(p, "const int64_t %s = topk_rank(order, %s, place);", rank, size);
     hr_print(p, "if (%s >= most) continue;", rank);
     print_store(s, "place", HR_I64);
@@ -320,7 +282,7 @@ static void print_work(hr_cuda_stage *s) {
     print_total(s);
     if (s->stage->shape == HR_SHAPE_TOPK)
         print_topk(s);
-    else if (is_along(s->function, s->stage))
+    else if (hr_cuda_scans_along(s->function, s->stage))
         print_along(s);
     else
         print_across(s);

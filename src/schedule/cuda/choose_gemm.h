@@ -228,6 +228,15 @@ static inline int hr_gemm_thin_pitch(const hr_gemm_thin *thin) {
     return 4 * (fours + 1);
 }
 
+/* ---- its kernels: gemm_tiles.c ---- */
+
+/* The kernel has a sibling, stage_N_unaligned, for arrays that do not begin at whole 16 bytes: of the same
+ * launch, by HR_GEMM_AMPERE, element by element. */
+bool hr_cuda_gemm_asks(const hr_cuda_gemm *gemm);
+/* The kernel leaves sums over parts of k. A second one, stage_N_end, adds them up and has the epilogue; where
+ * stage_N_unaligned ran, stage_N_end_unaligned has nothing to do. */
+bool hr_cuda_gemm_folds(const hr_cuda_gemm *gemm);
+
 /* ---- gemm_epilogue.c ---- */
 
 /* What the epilogue reads, stores and costs. */

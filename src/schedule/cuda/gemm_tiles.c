@@ -338,3 +338,12 @@ int hr_gemm_tiles(const hr_plan *plan, const hr_knobs *knobs, const hr_gemm_size
     int count = rank(plan, sizes, gemm, knobs, out);
     return count ? count : rank(plan, sizes, gemm, NULL, out);
 }
+
+bool hr_cuda_gemm_folds(const hr_cuda_gemm *gemm) {
+    return (gemm->mainloop == HR_GEMM_HOPPER || gemm->mainloop == HR_GEMM_THIN) && gemm->tile.splits > 1;
+}
+
+bool hr_cuda_gemm_asks(const hr_cuda_gemm *gemm) {
+    return gemm->mainloop == HR_GEMM_HOPPER || gemm->mainloop == HR_GEMM_THIN ||
+           gemm->left.load != HR_GEMM_ELEMENTS || gemm->right.load != HR_GEMM_ELEMENTS;
+}

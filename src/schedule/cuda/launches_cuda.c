@@ -1,20 +1,11 @@
 /* What one execution of a plan launches on a CUDA device, and the scratch memory that it takes. In: a plan
  * and numbers for its extents. Out: launches, sizes. */
-#include "emit/cuda/emit_cuda_parts.h"
+#include "schedule/cuda/launches_cuda.h"
 
 #include "base/dtype.h"
-#include "emit/cuda/stage_cuda_attention.h"
-#include "emit/cuda/stage_cuda_backward.h"
-#include "emit/cuda/stage_cuda_contract.h"
-#include "emit/cuda/stage_cuda_general.h"
-#include "emit/cuda/stage_cuda_order.h"
 #include "plan/assumption.h"
 
 #include <stdio.h>
-
-enum { CLEAR_WAVES = 8 };
-/* Positions below it are 32 bits wide in a flat stage. */
-enum { POSITIONS_NARROW = (1 << 30) - 1 };
 
 /* Of the scratch memory, what stages use one after the other. */
 hr_status hr_cuda_work_bytes(const hr_plan *plan, const int64_t *extents, int64_t *most) {
@@ -85,46 +76,54 @@ static hr_status gemm_maps(const hr_plan *plan, const int64_t *extents, const hr
     return HR_OK;
 }
 
-/* ---- launches ---- */
-
-hr_launch_shape hr_cuda_shape_of(const hr_cuda_choice *c) {
-    hr_launch_shape s = {.run = (int64_t)c->block_rows * c->partners,
-                         .least = c->columns || c->totals || c->once,
-                         .limit = hr_cuda_parts_limit(c),
-                         .slices = (int64_t)c->slices * c->partners,
-                         .cluster = hr_cuda_cluster_blocks(c) > 1};
-    if (hr_cuda_is_map(c)) s.run = (int64_t)c->threads * c->groups * c->vector;
-    return s;
+/* `work`: bytes of the scratch memory in front of the first local. */
+static hr_status attention_map(const hr_plan *plan, const int64_t *extents, const hr_gemm_view *view,
+                               int rows, int64_t work, hr_tensor_map *out) {
+    const hr_dtype dtype = plan->normal->tensors[view->tensor].dtype;
+    *out = (hr_tensor_map){.tensor = plan->storage[view->tensor],
+                           .type = dtype == HR_BF16 ? HR_MAP_BF16 : HR_MAP_F16,
+                           .rank = view->rank,
+                           .swizzle = HR_MAP_SWIZZLE_128,
+                           .promotion = HR_MAP_L2_256};
+    for (int axis = 0; axis < view->rank; axis++) {
+        out->dims[axis] = view->size[axis];
+        out->strides[axis] = view->stride[axis] * (int64_t)hr_dtype_size(dtype);
+        out->box[axis] = axis == 0 ? HR_ATTENTION_SPAN : axis == 1 ? rows : 1;
+    }
+    if (out->tensor < hr_function_arguments(plan->source)) return HR_OK;
+    HR_TRY(hr_cuda_locals_before(plan, out->tensor, extents, &out->offset));
+    out->offset += work;
+    out->tensor = HR_MAP_SCRATCH;
+    return HR_OK;
 }
+
+static hr_status attention_maps(const hr_plan *plan, const int64_t *extents,
+                                const hr_cuda_attention *attention, int64_t work, hr_launch *launch) {
+    const hr_gemm_view *views[] = {&attention->query, &attention->key, &attention->value};
+    if (attention->mainloop == HR_ATTENTION_SPLIT || attention->widens) return HR_OK;
+    launch->map_count = 3;
+    for (int i = 0; i < launch->map_count; i++)
+        HR_TRY(attention_map(plan, extents, views[i], i ? attention->tile_n : attention->tile_m, work,
+                             &launch->maps[i]));
+    return HR_OK;
+}
+static hr_status backward_maps(const hr_plan *plan, const int64_t *extents, const hr_cuda_backward *b,
+                               bool keys, int64_t work, hr_launch *launch) {
+    const hr_gemm_view *views[] = {keys ? &b->key : &b->query, keys ? &b->value : &b->given,
+                                   keys ? &b->query : &b->key, keys ? &b->given : &b->value};
+    launch->map_count = 4;
+    for (int i = 0; i < launch->map_count; i++)
+        HR_TRY(attention_map(plan, extents, views[i], i < 2 ? b->tile_m : b->tile_n, work, &launch->maps[i]));
+    return HR_OK;
+}
+
+/* ---- launches ---- */
 
 static int64_t blocks_of(hr_launch_shape s, int64_t total) {
     int64_t blocks = hr_divide_up(total, s.run);
     if (blocks < s.least) blocks = s.least;
     if (blocks > s.limit) blocks = s.limit;
     return hr_saturate_product(blocks, s.slices);
-}
-
-hr_launch_shape hr_cuda_clear_shape(const hr_plan *plan) {
-    return (hr_launch_shape){HR_CUDA_CLEAR_THREADS, 0, (int64_t)plan->limits.threads * CLEAR_WAVES, 1, false};
-}
-
-hr_launch_shape hr_cuda_general_shape(const hr_plan *plan, const hr_stage *stage) {
-    hr_launch_shape shape = hr_cuda_clear_shape(plan);
-    shape.run = hr_cuda_general_sums(stage) ? 1 : HR_CUDA_GENERAL_THREADS;
-    return shape;
-}
-
-int64_t hr_cuda_end_blocks(const hr_cuda_choice *c) {
-    int width = hr_cuda_end_columns(c);
-    int64_t columns = hr_saturate_product(c->columns, hr_divide_up(c->row, width));
-    return columns > 1 ? columns : 1;
-}
-
-hr_launch_shape hr_cuda_ordered_shape(const hr_plan *plan, const hr_stage *stage) {
-    hr_launch_shape shape = hr_cuda_clear_shape(plan);
-    shape.run = hr_cuda_ordered_run(plan, stage);
-    shape.slices = hr_cuda_ordered_parts(plan, stage);
-    return shape;
 }
 
 typedef struct grid_list {
@@ -188,7 +187,7 @@ static hr_status add_attention_grids(const hr_plan *plan, const int64_t *extents
     hr_launch *launch = &list->out[list->count - 1];
     launch->shared = attention->shared_bytes;
     snprintf(launch->unaligned, sizeof launch->unaligned, "stage_%d_unaligned", i);
-    HR_TRY(hr_cuda_attention_maps(plan, extents, attention, list->work_bytes, launch));
+    HR_TRY(attention_maps(plan, extents, attention, list->work_bytes, launch));
     if (!attention->end_blocks) return HR_OK;
     HR_TRY(add_grid(list, i, "_end", attention->end_blocks, HR_ATTENTION_END_THREADS));
     list->out[list->count - 1].shared = attention->end_shared_bytes;
@@ -203,22 +202,9 @@ static hr_status add_backward_grids(const hr_plan *plan, const int64_t *extents,
         HR_TRY(add_side_grid(list, i, keys ? "_keys" : "", blocks, backward->threads));
         hr_launch *launch = &list->out[list->count - 1];
         launch->shared = backward->shared_bytes;
-        HR_TRY(hr_cuda_backward_maps(plan, extents, backward, keys, list->work_bytes, launch));
+        HR_TRY(backward_maps(plan, extents, backward, keys, list->work_bytes, launch));
     }
     return HR_OK;
-}
-
-/* What the kernel before a scatter clears. */
-const hr_size *hr_cuda_cleared_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage) {
-    const int tensor = plan->normal->statements[stage->steps[0].statement].tensor;
-    return hr_size_elements(sizes, &plan->normal->tensors[tensor], 0, 1);
-}
-
-/* Of what blocks share out. */
-const hr_size *hr_cuda_total_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage,
-                                  const hr_cuda_choice *c) {
-    return hr_cuda_is_map(c) ? hr_size_points(sizes, plan->normal, c->order, c->order_count)
-                             : hr_size_points(sizes, plan->normal, stage->task, stage->task_count);
 }
 
 /* Of a plan for any extents. */
@@ -277,8 +263,7 @@ hr_status hr_cuda_stage_launches(const hr_plan *plan, const int64_t *extents, in
     return HR_OK;
 }
 
-hr_status hr_emit_cuda_launches(const hr_plan *plan, const int64_t *extents, hr_launch *out, int max,
-                                int *count) {
+hr_status hr_cuda_launches(const hr_plan *plan, const int64_t *extents, hr_launch *out, int max, int *count) {
     grid_list list = {.out = out, .max = max};
     HR_TRY(hr_cuda_work_bytes(plan, extents, &list.work_bytes));
     for (int i = 0; i < plan->stage_count; i++)
@@ -288,14 +273,6 @@ hr_status hr_emit_cuda_launches(const hr_plan *plan, const int64_t *extents, hr_
 }
 
 /* ---- extents that the same code serves ---- */
-
-int64_t hr_cuda_total_most(const hr_cuda_choice *c) {
-    int64_t most = INT64_MAX;
-    if (hr_cuda_is_map(c) && c->position_bits == 32) most = POSITIONS_NARROW;
-    if (!hr_cuda_is_map(c) && !c->persistent) most = hr_saturate_product(c->blocks_limit, c->block_rows);
-    if (!hr_cuda_is_map(c) && c->row_bits == 32) most = HR_CUDA_FEW_ROWS;
-    return most;
-}
 
 /* How a product is cut, and what maps copy, follows from all extents. */
 static bool stage_serves(const hr_plan *plan, const hr_stage *stage, const int64_t *extents) {
@@ -312,7 +289,7 @@ static bool stage_serves(const hr_plan *plan, const hr_stage *stage, const int64
            total <= hr_cuda_total_most(c);
 }
 
-bool hr_emit_cuda_serves(const hr_plan *plan, const int64_t *made, const int64_t *extents) {
+bool hr_cuda_serves(const hr_plan *plan, const int64_t *made, const int64_t *extents) {
     for (int e = 0; e < plan->normal->extent_count; e++)
         if (hr_cuda_is_constant(plan, e) && made[e] != extents[e]) return false;
     for (const hr_assumption *a = plan->graph->assumptions; a; a = a->next)
@@ -322,7 +299,7 @@ bool hr_emit_cuda_serves(const hr_plan *plan, const int64_t *made, const int64_t
     return true;
 }
 
-void hr_emit_cuda_aligned(const hr_plan *plan, hr_tensor_set *out) {
+void hr_cuda_aligned(const hr_plan *plan, hr_tensor_set *out) {
     *out = (hr_tensor_set){0};
     for (int t = 0; t < hr_function_arguments(plan->source) && t < HR_LAUNCH_TENSORS_MAX; t++)
         if (hr_cuda_may_be_aligned(plan, t)) out->bits[t / 64] |= (uint64_t)1 << (t % 64);
@@ -334,7 +311,7 @@ hr_status hr_cuda_locals_before(const hr_plan *plan, int tensor, const int64_t *
     return hr_plan_locals_bytes(plan, tensor, extents, HR_CUDA_LOCAL_MORE, HR_CUDA_LOCAL_UNIT, out);
 }
 
-hr_status hr_emit_cuda_scratch(const hr_plan *plan, const int64_t *extents, int64_t *out) {
+hr_status hr_cuda_scratch(const hr_plan *plan, const int64_t *extents, int64_t *out) {
     int64_t locals;
     HR_TRY(hr_cuda_work_bytes(plan, extents, out));
     HR_TRY(hr_cuda_locals_before(plan, plan->normal->tensor_count, extents, &locals));
