@@ -1,5 +1,5 @@
 # Joins the prelude's files into one text, in order, and writes it as a header (for the tests) and as an array of
-# bytes (for the library). A file named *_scalar stands for the same file with lanes renamed to scalars.
+# bytes (for the library). NAME_scalar is the template NAME for scalars in place of lanes, NAME_i64 that for 64 bits.
 #
 # The text that emitted CUDA begins with is made beside it: what the machine does by instructions of its own, then the
 # scalar functions of the CPU that it lacks, as device functions. Of two definitions of a name the first counts.
@@ -7,21 +7,28 @@
 #   cmake -DFOLDER=<this folder> -DCUDA_FOLDER=<templates/cuda> -DPTX_FOLDER=<templates/ptx> -DHEADER=<out.h> -DARRAY=<out.c> -P prelude.cmake
 set(PRELUDE_FILES lanes_avx512 lanes_gnu lanes scalars convert_bits convert_bits_scalar convert_lanes convert_scalars
     math_avx512 math_limits math_avx2 math_plain math_narrow math_ways math_limits_scalar math_plain_scalar math_trig math_f32 math_f32_scalar
-    math_pairs math_f64 whole philox_keys philox_words philox_blocks random stream order places shares scans)
+    math_pairs math_f64 whole_powers whole whole_compare whole_i64 whole_bits whole_bits_i64 whole_lanes philox_keys philox_words philox_blocks random stream order places shares scans)
+
+# A template has its types for holes: HOLE=WHAT, which stands for a whole word or, with a _ at its end, for the beginning
+# of one.
+set(HOLES_scalar vf_=f32_ vi_=i32_ vm_=b_ vf=float vi=int32_t vu=uint32_t vm=bool)
+set(HOLES_i64 i32_=i64_ int32_t=int64_t uint32_t=uint64_t 31=63)
 
 function(read_file name out)
-  string(REGEX REPLACE "_scalar$" "" file "${name}")
+  string(REGEX REPLACE "_(scalar|i64)$" "" file "${name}")
   file(READ "${FOLDER}/${file}.h" text)
   if(NOT file STREQUAL name)
+    string(REPLACE "${file}_" "" type "${name}")
     set(edge "[^A-Za-z0-9_]")
     string(REPLACE "_from_vi(" "_from_i32(" text "${text}")
-    string(REGEX REPLACE "(${edge})vf_" "\\1f32_" text "${text}")
-    string(REGEX REPLACE "(${edge})vi_" "\\1i32_" text "${text}")
-    string(REGEX REPLACE "(${edge})vm_" "\\1b_" text "${text}")
-    string(REGEX REPLACE "(${edge})vf(${edge})" "\\1float\\2" text "${text}")
-    string(REGEX REPLACE "(${edge})vi(${edge})" "\\1int32_t\\2" text "${text}")
-    string(REGEX REPLACE "(${edge})vu(${edge})" "\\1uint32_t\\2" text "${text}")
-    string(REGEX REPLACE "(${edge})vm(${edge})" "\\1bool\\2" text "${text}")
+    foreach(hole ${HOLES_${type}})
+      string(REGEX MATCH "(.*[^_])(_?)=(.*)" hole "${hole}")
+      if(CMAKE_MATCH_2)
+        string(REGEX REPLACE "(${edge})${CMAKE_MATCH_1}_" "\\1${CMAKE_MATCH_3}" text "${text}")
+      else()
+        string(REGEX REPLACE "(${edge})${CMAKE_MATCH_1}(${edge})" "\\1${CMAKE_MATCH_3}\\2" text "${text}")
+      endif()
+    endforeach()
   endif()
   set(${out} "${text}" PARENT_SCOPE)
 endfunction()
@@ -55,7 +62,7 @@ foreach(name cuda_machine gemm_ampere gemm_operands gemm_hopper attention_classe
   file(READ "${CUDA_FOLDER}/${name}.h" text)
   string(APPEND joined "\n${text}")
 endforeach()
-foreach(name scalars convert_bits_scalar convert_scalars math_f32_scalar math_f64 whole)
+foreach(name scalars convert_bits_scalar convert_scalars math_f32_scalar math_f64 whole_powers whole whole_compare whole_i64 whole_bits whole_bits_i64 whole_lanes)
   read_file(${name} text)
   string(REPLACE "static inline " "static __device__ inline " text "${text}")
   # Sizes divide, on the host too.
