@@ -19,6 +19,7 @@
 #define LOCK_NAME     "roof.lock"
 #define POLL_SECONDS  0.05
 #define FILE_MOST     65536
+#define READINGS      2    /* without memory for a key jansson gives an object that lacks it, and no error */
 #define PASSED        1.05 /* a copy is faster than the kept one, not just another sample of it */
 #define RAISE_SECONDS 0.2
 #define RAISE_TRIES   100
@@ -175,12 +176,15 @@ hr_status hr_roof_store_read(const struct hr_device *device, hr_roof *out) {
         length = read(file, text, sizeof text);
         close(file);
     }
-    errno = 0; /* jansson does not tell a want of memory from a text that is none; malloc does */
-    json_t *object = length > 0 ? json_loadb(text, (size_t)length, 0, NULL) : NULL;
-    if (length > 0 && !object && errno == ENOMEM)
-        return hr_fail(HR_OUT_OF_MEMORY, "no memory to read the kept roof of %s", device->name);
-    bool good = object && roof_from_json(object, key, out);
-    json_decref(object);
+    bool good = false;
+    for (int tries = 0; tries < READINGS && length > 0 && !good; tries++) {
+        errno = 0; /* jansson does not tell a want of memory from a text that is none; malloc does */
+        json_t *object = json_loadb(text, (size_t)length, 0, NULL);
+        if (!object && errno == ENOMEM)
+            return hr_fail(HR_OUT_OF_MEMORY, "no memory to read the kept roof of %s", device->name);
+        good = object && roof_from_json(object, key, out);
+        json_decref(object);
+    }
     return good
                ? HR_OK
                : hr_fail(HR_NOT_AVAILABLE, "the roof of %s is not measured yet: headroom roof", device->name);

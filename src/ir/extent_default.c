@@ -88,15 +88,16 @@ static void give_ranks(defaults *d) {
 }
 
 /* A sum of a product over an index that neither factor lacks: see ir/count.c for the exact rule. */
-static bool has_product(const hr_function *function) {
+static hr_status find_product(const hr_function *function, bool *found) {
     hr_work work = {0};
     int64_t *ones = hr_memory_take(((size_t)function->extent_count + 1) * sizeof *ones);
-    if (!ones) return false;
+    if (!ones) return hr_fail(HR_OUT_OF_MEMORY, "out of memory for extents");
     for (int i = 0; i < function->extent_count; i++)
         ones[i] = 4;
-    bool found = hr_work_count(function, ones, &work) == HR_OK && work.tensor_flops > 0;
+    hr_status status = hr_work_count(function, ones, &work);
+    *found = status == HR_OK && work.tensor_flops > 0;
     free(ones);
-    return found;
+    return status == HR_OUT_OF_MEMORY ? status : HR_OK; /* what has no count, has no product */
 }
 
 static double bytes_of(const defaults *d) {
@@ -145,10 +146,10 @@ hr_status hr_extent_default(const hr_function *function, int64_t *extents) {
     defaults d = {.function = function,
                   .extents = extents,
                   .standings = hr_memory_zeros(count, sizeof(standing)),
-                  .inner = hr_memory_zeros(count, sizeof(int64_t)),
-                  .products = has_product(function)};
-    hr_status status =
-        d.standings && d.inner ? choose(&d) : hr_fail(HR_OUT_OF_MEMORY, "out of memory for extents");
+                  .inner = hr_memory_zeros(count, sizeof(int64_t))};
+    hr_status status = find_product(function, &d.products);
+    if (status == HR_OK)
+        status = d.standings && d.inner ? choose(&d) : hr_fail(HR_OUT_OF_MEMORY, "out of memory for extents");
     free(d.standings);
     free(d.inner);
     return status;

@@ -37,14 +37,20 @@ void hr_value_set_whole(json_t *object, const char *key, int64_t value) {
     hr_value_set(object, key, json_integer(value));
 }
 
+/* Into our own text, which remembers a want of memory: jansson's forgets some. */
+static int append(const char *data, size_t length, void *text) {
+    hr_text_append(text, data, length);
+    return 0;
+}
+
 hr_status hr_value_give(json_t *object, long before, char **out) {
-    char *dump = object && hr_memory_wants() == before
-                     ? json_dumps(object, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9))
-                     : NULL;
-    json_decref(object);
     hr_text text = {0};
-    if (!dump) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while building JSON");
-    hr_text_format(&text, "%s\n", dump);
-    free(dump);
-    return hr_text_give(&text, out);
+    bool whole = object && hr_memory_wants() == before &&
+                 json_dump_callback(object, append, &text,
+                                    JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) == 0;
+    json_decref(object);
+    hr_text_append(&text, "\n", 1);
+    if (whole) return hr_text_give(&text, out);
+    hr_text_clear(&text);
+    return hr_fail(HR_OUT_OF_MEMORY, "out of memory while building JSON");
 }

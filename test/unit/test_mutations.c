@@ -6,7 +6,7 @@
  * counted, and few.
  *
  * `test_mutations` takes a sample that fits into a minute; `test_mutations long` every kernel of the library
- * and 60 random ones.
+ * and 60 random ones; `test_mutations long NAME` those whose names hold NAME.
  */
 #include "base/dtype.h"
 #include "run/check_sample.h"
@@ -32,6 +32,7 @@ enum {
 };
 
 static bool is_long;
+static const char *only; /* kernels whose names hold this; NULL = all */
 static counting_device device;
 
 /* ---- faults ---- */
@@ -341,6 +342,7 @@ static void trials(trial t, int every) {
 
 static void text_try(void *context, const char *path, const char *text, size_t length, const char *name) {
     int *number = context;
+    if (only && !strstr(name, only)) return;
     if (is_long || (*number)++ % SAMPLE == 0)
         trials((trial){.path = path, .text = text, .length = length, .name = name}, 3 + *number / SAMPLE % 3);
 }
@@ -350,7 +352,7 @@ static void test_kernels_of_the_library(void **state) {
     int number = 0;
     missed = tried = hidden = 0;
     assert_int_equal(kernel_texts_each(text_try, &number), HR_OK);
-    assert_true(tried > (is_long ? 1000 : 15));
+    assert_true(tried > (only ? 0 : is_long ? 1000 : 15));
     assert_int_equal(missed, 0);
     assert_true(hidden <= tried / 50);
 }
@@ -424,5 +426,8 @@ int main(int count, char **arguments) {
                                        cmocka_unit_test(test_long_sums),
                                        cmocka_unit_test(test_random_kernels)};
     is_long = count > 1 && strcmp(arguments[1], "long") == 0;
-    return cmocka_run_group_tests(tests, open_device, close_device);
+    const struct CMUnitTest one[] = {cmocka_unit_test(test_kernels_of_the_library)};
+    only = count > 2 ? arguments[2] : NULL;
+    return only ? cmocka_run_group_tests(one, open_device, close_device)
+                : cmocka_run_group_tests(tests, open_device, close_device);
 }
