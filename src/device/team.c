@@ -4,12 +4,14 @@
  * sleeps on it (futex). Between launches that follow each other nobody sleeps: to wake sixteen threads took a
  * third of a millisecond on a virtual machine. On a busy machine nobody keeps a processor from the one that
  * is waited for. Each thread that is woken wakes two more before it works, so that a large team is awake
- * after few steps.
+ * after few steps. A worker that shares its processor with another part of the team moves to one that none
+ * has.
  */
 #define _GNU_SOURCE
 #include "device/team.h"
 
 #include "base/clock.h"
+#include "device/places.h"
 
 #include <limits.h>
 #include <linux/futex.h>
@@ -47,6 +49,7 @@ typedef struct worker {
     _Alignas(64) hr_signal order; /* how many jobs it was given */
     team *team;
     int64_t part;
+    hr_place place;
 } worker;
 
 struct team {
@@ -54,6 +57,8 @@ struct team {
     worker *workers[PARTS_MOST];
     int count;    /* of workers */
     int patience; /* jobs until the next try to have more */
+    hr_places places;
+    hr_place place; /* of the thread that gives the jobs */
     /* The job: */
     hr_part_fn work;
     void *context;
@@ -145,10 +150,30 @@ static void part_run(meeting *meeting, int64_t part, hr_part_fn work, void *cont
     here = before;
 }
 
+static hr_place *place_of(team *team, int64_t part) {
+    return part ? &team->workers[part - 1]->place : &team->place;
+}
+
 static void team_part(team *team, int64_t part) {
+    const int crowded = hr_place_enter(&team->places, place_of(team, part), (int)part, sched_getcpu());
+    if (crowded > 0 && crowded < team->meeting.parts)
+        atomic_fetch_add_explicit(&place_of(team, crowded)->shared, 1, memory_order_relaxed);
     for (int64_t next = 2 * part + 1; next <= 2 * part + 2 && next < team->meeting.parts; next++)
         signal_give(&team->workers[next - 1]->order);
     part_run(&team->meeting, part, team->work, team->context);
+}
+
+/* To a processor of its own, if there is one. Afterwards it may run wherever it might before: the system's
+ * kernel moves it where others need the processor more. */
+static void worker_move(worker *own, int64_t parts) {
+    cpu_set_t allowed[AFFINITY_SETS], unused[AFFINITY_SETS];
+    hr_place *others[PARTS_MOST];
+    if (sched_getaffinity(0, sizeof allowed, allowed) != 0) return;
+    for (int64_t part = 0; part < parts; part++)
+        others[part] = place_of(own->team, part);
+    if (!hr_places_free(allowed, sizeof allowed, others, (int)parts, unused)) return;
+    sched_setaffinity(0, sizeof unused, unused);
+    sched_setaffinity(0, sizeof allowed, allowed);
 }
 
 static void *worker_main(void *argument) {
@@ -156,8 +181,11 @@ static void *worker_main(void *argument) {
     team *team = own->team;
     for (unsigned jobs = 0;; jobs++) {
         signal_wait(&own->order, jobs);
+        const int64_t parts = team->meeting.parts; /* of the next job once this one has ended */
         team_part(team, own->part);
+        const bool moves = hr_place_is_due(&own->place);
         if (atomic_fetch_sub(&team->left, 1) == 1) signal_give(&team->ended);
+        if (moves) worker_move(own, parts);
     }
     return NULL;
 }
