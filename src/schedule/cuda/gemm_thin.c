@@ -168,8 +168,9 @@ static bool fits(const hr_plan *plan, hr_gemm_thin *thin, int warps) {
 static bool part(const hr_plan *plan, hr_gemm_thin *thin, int splits, int rounds, int warps) {
     const int64_t turn = rounds > 1 ? warps / thin->row_warps : 1;
     thin->rounds = rounds;
-    thin->part_lines = (int)(hr_divide_up(all_lines(thin), (int64_t)splits * rounds * turn) * turn);
-    thin->part_groups = (int)groups_of(thin);
+    thin->part_lines = hr_saturate_int(
+        hr_saturate_product(hr_divide_up(all_lines(thin), (int64_t)splits * rounds * turn), turn));
+    thin->part_groups = hr_saturate_int(groups_of(thin));
     return fits(plan, thin, warps);
 }
 
@@ -239,7 +240,7 @@ static bool blocks_make(const hr_plan *plan, const hr_knobs *knobs, const hr_gem
             if (is_asked_for(knobs, thin, count)) consider(&search, *thin, count);
     if (search.least == INFINITY) return false;
     *thin = search.best;
-    *splits = (int)hr_divide_up(all_lines(thin), (int64_t)thin->part_lines * thin->rounds);
+    *splits = hr_saturate_int(hr_divide_up(all_lines(thin), (int64_t)thin->part_lines * thin->rounds));
     return true;
 }
 
@@ -299,7 +300,8 @@ hr_status hr_gemm_thin_choose(const hr_plan *plan, const hr_stage *stage, const 
                           .blocks = hr_saturate_product(row_blocks(sizes, &thin), splits)};
     out->left.dtype = out->right.dtype = out->dtype;
     if (splits > 1) {
-        const int64_t sums = hr_saturate_product(sizes->batch, thin.rows * thin.all_vectors);
+        const int64_t sums =
+            hr_saturate_product(sizes->batch, hr_saturate_product(thin.rows, thin.all_vectors));
         out->work_bytes = hr_saturate_product(sums, (int64_t)splits * (int64_t)sizeof(float));
         out->fold_blocks = hr_divide_up(sums, HR_GEMM_FOLD_THREADS);
     }
