@@ -1,10 +1,11 @@
-/* Reductions whose length is an extent, and short. In: a checked function and numbers for its extents. Out:
- * which extents are taken as numbers.
+/* Axes whose length is an extent, and short. In: a checked function and numbers for its extents. Out: which
+ * extents are taken as numbers.
  *
  * The taps of a convolution, w[d, k] * x[l + k], are a row of K elements for each element of the result,
  * where K may be anything. Of the few that K mostly is, lanes run along the result, and each is a term of its
  * own (write_sums.c): that is planned where K is short, and holds for that K. So it is for the sum of a row
- * of three, and of three rows, each an element of the result.
+ * of three, and of three rows, each an element of the result. Whatever else is made of rows of three, as
+ * softmax or a map, is less than a vector of each: loops whose length is a number are written out.
  */
 #include "ir/visit.h"
 #include "plan/passes.h"
@@ -19,7 +20,7 @@ enum { TAPS_MOST = 16, ROW_MOST = 8, ROWS_MOST = 4 };
 typedef struct finder {
     const hr_function *function;
     const int64_t *extents;
-    bool rows;  /* sums over short rows are written out, too */
+    bool rows;  /* lanes run along rows, and what is made of short ones is written out, too */
     int domain; /* indices of the statement in hand */
     int64_t *fixed;
     bool *seen; /* by index */
@@ -67,16 +68,32 @@ static int64_t most_of(const finder *f, const hr_expr *reduction, int index) {
     return largest->args[largest->arg_count - 1]->index == index ? ROW_MOST : ROWS_MOST;
 }
 
+/* Up to `most` an index is as long as a number says. */
+static void fix(finder *f, int index, int64_t most) {
+    const hr_expr *extent = f->function->indices[index].extent;
+    if (extent->op != HR_OP_EXTENT) return;
+    const int64_t size = f->extents[extent->extent];
+    if (size < 1 || size > most) return;
+    f->fixed[extent->extent] = size;
+    f->found++;
+}
+
+/* Rows of an array that is given, read as they lie. */
+static void look_at_rows(finder *f, const hr_expr *element) {
+    const hr_tensor *tensor = &f->function->tensors[element->tensor];
+    if (!f->rows || element->arg_count < 2 ||
+        (tensor->role != HR_ROLE_INPUT && tensor->role != HR_ROLE_INOUT))
+        return;
+    for (int a = 0; a < element->arg_count; a++)
+        if (element->args[a]->op != HR_OP_INDEX) return;
+    fix(f, element->args[element->arg_count - 1]->index, ROW_MOST);
+}
+
 static void look_at(void *context, const hr_expr *node) {
     finder *f = context;
-    for (int i = 0; hr_op_is_reduction(node->op) && i < node->bound_count; i++) {
-        const hr_expr *extent = f->function->indices[node->bound[i]].extent;
-        if (extent->op != HR_OP_EXTENT) continue;
-        const int64_t size = f->extents[extent->extent];
-        if (size < 1 || size > TAPS_MOST || size > most_of(f, node, node->bound[i])) continue;
-        f->fixed[extent->extent] = size;
-        f->found++;
-    }
+    if (node->op == HR_OP_ELEMENT) look_at_rows(f, node);
+    for (int i = 0; hr_op_is_reduction(node->op) && i < node->bound_count; i++)
+        fix(f, node->bound[i], most_of(f, node, node->bound[i]));
 }
 
 const int64_t *hr_short_axes(const hr_function *function, const int64_t *extents, bool rows,

@@ -78,7 +78,7 @@ static void test_sums_are_taken_apart(void **state) {
          "2 stages: contract, contract",
          taken_apart,
          2 * 90 * 3 * (30. + 200)},
-        {three, {"I", "J", "K", "L"}, {3, 3, 3, 3}, NULL, NULL, 0},
+        {three, {"I", "J", "K", "L"}, {3, 3, 3, 3}, NULL, "holds for L = 3", 0},
         {inside, {"I", "J", "K", "L"}, {40, 50, 60, 70}, NULL, taken_apart, 0},
         {four, {"I", "J", "K", "L", "M"}, {30, 31, 32, 33, 34}, "3 stages", taken_apart, 0},
         {form, {"B", "I", "J"}, {33, 65, 129}, NULL, NULL, 0},
@@ -106,14 +106,27 @@ static void test_short_axes_are_written_out(void **state) {
                                   "    y[m, n] = sum[k](x[m, k] * w[n, k])\n}\n";
     static const char soft[] = "kernel k(x: f32[M, K]) -> (y: f32[M, K])\n{\n"
                                "    y[m, k] = softmax[k](x[m, k])\n}\n";
+    static const char norm[] = "kernel k(x: f32[M, K], w: f32[K]) -> (y: f32[M, K])\n{\n"
+                               "    y[m, k] = x[m, k] * rsqrt(mean[j](x[m, j]^2) + 1e-6) * w[k]\n}\n";
+    static const char scan[] = "kernel k(x: f32[M, K]) -> (y: f32[M, K])\n{\n"
+                               "    y[m, k] = cumsum[k](x[m, k])\n}\n";
+    static const char prod[] = "kernel k(x: f32[M, K]) -> (y: f32[M])\n{\n    y[m] = prod[k](x[m, k])\n}\n";
+    static const char shift[] = "kernel k(x: f32[M, K], b: f32[K]) -> (y: f32[M, K])\n{\n"
+                                "    y[m, k] = x[m, k] + b[k]\n}\n";
     static const rewrite_case cases[] = {
         {rows, {"M", "K"}, {3001, 3}, "1 stage: map", "holds for K = 3", 0},
         {rows, {"M", "K"}, {7, 8}, "1 stage: map", "holds for K = 8", 0},
         {rows, {"M", "K"}, {300, 9}, "1 stage: row", NULL, 0},
         {narrow, {"B", "M", "K"}, {3, 77, 5}, "1 stage: map", "holds for K = 5", 0},
         {three, {"M"}, {1003}, "1 stage: map", NULL, 0},
-        {product, {"M", "N", "K"}, {30, 40, 3}, "1 stage: contract", NULL, 0},
-        {soft, {"M", "K"}, {300, 3}, "1 stage: row", NULL, 0},
+        {product, {"M", "N", "K"}, {30, 40, 3}, "1 stage: contract", "holds for K = 3", 0},
+        {soft, {"M", "K"}, {300, 3}, "1 stage: row", "holds for K = 3", 0},
+        {soft, {"M", "K"}, {3, 9}, "1 stage: row", NULL, 0},
+        {norm, {"M", "K"}, {300, 5}, "1 stage: row", "holds for K = 5", 0},
+        {scan, {"M", "K"}, {300, 4}, "1 stage: scan", "holds for K = 4", 0},
+        {prod, {"M", "K"}, {300, 7}, "1 stage: map", "holds for K = 7", 0},
+        {shift, {"M", "K"}, {300, 3}, "1 stage: map", "holds for K = 3", 0},
+        {shift, {"M", "K"}, {3, 300}, "1 stage: map", NULL, 0},
         {causal, {"B", "L", "K"}, {5, 300, 4}, "1 stage: map", "holds for K = 4", 0},
         {causal, {"B", "L", "K"}, {5, 300, 1}, "1 stage: map", "holds for K = 1", 0},
         {causal, {"B", "L", "K"}, {5, 3, 7}, "1 stage: map", "holds for K = 7", 0},
