@@ -247,6 +247,10 @@ static void print_how_to_call(const pasted *f) {
         else
             hr_print(p, " *   %s is any, as far as positions are 32 bits", e->function->extents[i]);
     hr_emit_assumptions_words(p);
+    if (f->general)
+        hr_print(p,
+                 " * Elsewhere each statement is a kernel of its own, which is slower, and products take no "
+                 "tensor cores: emit one file for each of a few usual extents.");
     hr_print(p,
              " * All pointers are the device's. scratch: %s_scratch(...) bytes aligned to 256, or NULL where "
              "that is 0.",
