@@ -35,7 +35,7 @@ static void print_element(void *context) {
     hr_printer *p = g->p;
     const hr_expr *value = g->side->value;
     print_side_indices(g);
-    if (g->side->load != HR_GEMM_ELEMENTS || (g->side->view.rank && !g->side->parts))
+    if (g->side->load != HR_GEMM_ELEMENTS || (g->side->view.rank && !g->side->parts && !g->side->raw))
         hr_print(p, "return %s[%s];", hr_emit_tensor(p, value->tensor),
                  hr_emit_offset(p, value->tensor, value->args, value->arg_count));
     else
@@ -88,6 +88,71 @@ void hr_gemm_print_scale_member(gemm_printer *g, const hr_gemm_side *side, const
     else
         hr_print(g->p, "        return 1;");
     hr_print(g->p, "    }");
+}
+
+/* ---- a left operand that is computed in registers ---- */
+
+/* Where the element of `k` stands along its row. */
+static void print_at(void *context) {
+    gemm_printer *g = context;
+    hr_printer *p = g->p;
+    const hr_contract *c = g->contract;
+    const hr_expr *raw = g->side->raw;
+    hr_print(p, "const int64_t batch = 0, mn = 0;");
+    hr_cuda_print_digits(p, c->batch, c->batch_count, "batch");
+    hr_cuda_print_digits(p, c->m, c->m_count, "mn");
+    hr_cuda_print_digits(p, c->k, c->k_count, "k");
+    hr_print(p, "return %s;", hr_emit_offset(p, raw->tensor, raw->args, raw->arg_count));
+}
+
+static void print_number(void *context) {
+    gemm_printer *g = context;
+    hr_printer *p = g->p;
+    const hr_expr *raw = g->side->raw;
+    const hr_dtype dtype = p->function->tensors[raw->tensor].dtype, type = hr_compute_type(dtype);
+    print_side_indices(g);
+    p->name[raw->id] =
+        dtype == type ? "raw" : hr_format(p, "%s_from_%s(raw)", hr_type_prefix(type), hr_dtype_name(dtype));
+    hr_print(p, "return %s;", hr_expr_text(p, g->side->number));
+    p->name[raw->id] = NULL;
+}
+
+static const char *raw_storage(const gemm_printer *g, const hr_gemm_side *side) {
+    return hr_c_storage(g->p->function->tensors[side->raw->tensor].dtype);
+}
+
+static void print_raw_functions(gemm_printer *g) {
+    hr_cuda_print_function(
+        g->p,
+        hr_format(g->p, "static __device__ inline int64_t stage_%d_left_at(const arguments &a, int64_t k)",
+                  g->number),
+        print_at, g);
+    hr_cuda_print_function(
+        g->p,
+        hr_format(g->p,
+                  "static __device__ inline float stage_%d_left_number(const arguments &a, "
+                  "int64_t batch, int64_t mn, int64_t k, %s raw)",
+                  g->number, raw_storage(g, g->side)),
+        print_number, g);
+}
+
+void hr_gemm_print_raw_members(gemm_printer *g) {
+    hr_printer *p = g->p;
+    const char *raw = raw_storage(g, &g->gemm->left);
+    hr_print(p, "    static constexpr bool k_whole = %s;", g->gemm->k_whole ? "true" : "false");
+    hr_print(p, "    typedef %s raw_type;", raw);
+    hr_print(p, "    static __device__ inline int64_t left_at(const arguments &a, int64_t k) {");
+    hr_print(p, "        return stage_%d_left_at(a, k);", g->number);
+    hr_print(p, "    }");
+    hr_print(p,
+             "    static __device__ inline float left_number(const arguments &a, int64_t batch, int64_t mn, "
+             "int64_t k, %s raw) {",
+             raw);
+    hr_print(p, "        return stage_%d_left_number(a, batch, mn, k, raw);", g->number);
+    hr_print(p, "    }");
+    hr_print(p, "    static __device__ inline uint32_t left_pair(float low, float high) {");
+    hr_print(p, "        return %s_pair(low, high);", g->gemm->dtype == HR_BF16 ? "bf16" : "f16");
+    hr_print(p, "    }");
 }
 
 /* Which right operand a row chose; -1 = none that there is, which is reported. */
@@ -184,6 +249,7 @@ void hr_gemm_print_side(gemm_printer *g, const hr_gemm_side *side) {
     hr_print(p, "};");
     hr_print(p, "%s", "");
     print_scale_function(g, side);
+    if (side->raw) print_raw_functions(g);
 }
 
 void hr_gemm_print_group(gemm_printer *g) {

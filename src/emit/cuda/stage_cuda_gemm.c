@@ -172,7 +172,9 @@ hr_tensor_core hr_cuda_gemm_product(const hr_cuda_gemm *gemm) {
     if (gemm->mainloop != HR_GEMM_HOPPER) return product;
     product.threads = HR_TENSOR_WARPGROUP;
     product.columns = gemm->tile.n;
-    product.a_place = gemm->left.k_major ? HR_TENSOR_K_MAJOR : HR_TENSOR_MN_MAJOR;
+    product.a_place = hr_gemm_is_raw(gemm) ? HR_TENSOR_REGISTERS
+                      : gemm->left.k_major ? HR_TENSOR_K_MAJOR
+                                           : HR_TENSOR_MN_MAJOR;
     product.b_place = gemm->right.k_major ? HR_TENSOR_K_MAJOR : HR_TENSOR_MN_MAJOR;
     return product;
 }
@@ -202,7 +204,12 @@ static void print_hopper_members(gemm_printer *g) {
              c->tile.roles == HR_GEMM_PING_PONG ? "true" : "false", c->result_count ? "true" : "false");
     hr_print(p, "    static constexpr int chain = %d, left_rows = %d;", hr_gemm_chain(c), c->left_rows);
     hr_print(p, "    static constexpr int k_step = %d;", hr_gemm_step(c));
-    hr_print(p, "    static constexpr bool scaled = %s;", hr_gemm_is_scaled(c) ? "true" : "false");
+    hr_print(p, "    static constexpr bool scaled = %s, computes = %s;",
+             hr_gemm_is_scaled(c) ? "true" : "false", hr_gemm_is_raw(c) ? "true" : "false");
+    hr_print(p, "    static constexpr int left_row = %d, left_columns = %d, scale_k = %d, scales_apart = %d;",
+             hr_gemm_is_raw(c) ? c->left.raw_bytes : 128, c->left_columns, c->scale_k,
+             c->scale_k && c->scale_k < hr_gemm_step(c) ? c->scale_k : hr_gemm_step(c));
+    if (hr_gemm_is_raw(c)) hr_gemm_print_raw_members(g);
     if (hr_gemm_is_scaled(c)) {
         hr_gemm_print_scale_member(g, &c->left, "left");
         hr_gemm_print_scale_member(g, &c->right, "right");
@@ -210,8 +217,9 @@ static void print_hopper_members(gemm_printer *g) {
     hr_print(p, "    typedef %s sum_type;", sum_type(c));
     hr_print(p, "    static constexpr int n_run = %d;", c->n_run);
     hr_print(p,
-             "    static __device__ inline void multiply(sum_type (&d)[tile_n / 2], uint64_t a, uint64_t b, "
-             "int accumulate) {");
+             "    static __device__ inline void multiply(sum_type (&d)[tile_n / 2], %s, uint64_t b, "
+             "int accumulate) {",
+             hr_gemm_is_raw(c) ? "const uint32_t (&a)[4]" : "uint64_t a");
     hr_print(p, "        %s(d, a, b, accumulate);", product_name(g, c));
     hr_print(p, "    }");
     if (!c->result_count) {

@@ -40,6 +40,10 @@ static void explain(hr_cuda_gemm *gemm) {
                  tile->splits);
     if (gemm->pair_count > 1)
         snprintf(pairs, sizeof pairs, " in parts of bf16, f32 as %d products of them", gemm->pair_count);
+    else if (hr_gemm_is_raw(gemm))
+        snprintf(pairs, sizeof pairs,
+                 "; the left operand is computed in registers, %d bytes of each 64 along k come%s",
+                 gemm->left.raw_bytes, gemm->left.scale_count ? ", its factors meet the sums" : "");
     else if (hr_gemm_is_f8(gemm))
         snprintf(pairs, sizeof pairs,
                  "; f8, added up in f32 every 128 of k%s, 2^-13 of the largest addend is lost",
@@ -71,7 +75,11 @@ static void tile_take(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_
     out->producer_registers = sums > 160 ? 24 : sums > 128 ? 40 : 56;
     out->consumer_registers = sums > 160 ? 240 : sums > 128 ? 232 : 224;
     /* The copy engine is slow where most of a box lies outside. */
-    bool few = out->left.k_major && tile->m == LEFT_ROWS && sizes->m < tile->m;
+    bool few = out->left.k_major && !hr_gemm_is_raw(out) && tile->m == LEFT_ROWS && sizes->m < tile->m;
+    out->left_columns = hr_gemm_step(out);
+    if (hr_gemm_is_raw(out))
+        out->left_columns =
+            out->left.raw_bytes / (int)hr_dtype_size(plan->normal->tensors[out->left.raw->tensor].dtype);
     out->left_rows = few ? (int)hr_divide_up(sizes->m, ROWS) * ROWS : tile->m;
     const int64_t n = sizes->n / out->rights, columns = hr_gemm_right_columns(out, tile);
     out->n_run = n % columns == 0 ? 0 : n % 8 == 0 ? 8 : 1;
@@ -80,8 +88,8 @@ static void tile_take(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_
     explain(out);
 }
 
-static hr_status sizes_of(const hr_plan *plan, const hr_contract *c, const int64_t *extents,
-                          hr_gemm_sizes *out) {
+hr_status hr_gemm_sizes_of(const hr_plan *plan, const hr_contract *c, const int64_t *extents,
+                           hr_gemm_sizes *out) {
     HR_TRY(hr_plan_points(plan, c->batch, c->batch_count, extents, &out->batch));
     HR_TRY(hr_plan_points(plan, c->m, c->m_count, extents, &out->m));
     HR_TRY(hr_plan_points(plan, c->n, c->n_count, extents, &out->n));
@@ -143,12 +151,14 @@ hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const 
         snprintf(out->why, sizeof out->why, "not on the tensor cores: it is for any extents");
         return HR_OK;
     }
-    HR_TRY(sizes_of(plan, stage->contract, extents, &sizes));
-    bool thin;
+    HR_TRY(hr_gemm_sizes_of(plan, stage->contract, extents, &sizes));
+    bool thin = false, raw = false;
     if (stage->contract->group) return grouped_choose(plan, stage, extents, &sizes, out);
-    HR_TRY(hr_gemm_thin_choose(plan, stage, extents, &sizes, out, &thin));
+    if (most == HR_GEMM_HOPPER) HR_TRY(hr_gemm_raw_choose(plan, stage, extents, &sizes, out, &raw));
+    if (!raw) HR_TRY(hr_gemm_thin_choose(plan, stage, extents, &sizes, out, &thin));
     if (thin) return HR_OK;
-    HR_TRY(hr_gemm_operands(plan, stage, extents, &sizes, most, out, &why));
+    why = NULL;
+    if (!raw) HR_TRY(hr_gemm_operands(plan, stage, extents, &sizes, most, out, &why));
     if (why) {
         snprintf(out->why, sizeof out->why, "not on the tensor cores: %s", why);
         return HR_OK;

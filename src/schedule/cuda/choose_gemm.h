@@ -31,8 +31,13 @@ typedef struct hr_gemm_side {
     hr_gemm_load load;
     hr_gemm_view view; /* rank 0 where the copy engine cannot bring its tiles */
     int parts; /* it is laid out anew in scratch memory, in so many parts; 0 = it is read as it lies */
-    const hr_expr *scale[HR_PACKED_FACTORS_MAX]; /* of f8: factors that are one for each 128 along k */
+    const hr_expr *scale[HR_PACKED_FACTORS_MAX]; /* factors that are one for groups along k: of f8, of each
+                                                    128; else of hr_cuda_gemm.scale_k */
     int scale_count;
+    /* The left one, where it is computed in registers: the element whose tiles come as they lie, what it
+     * becomes before the factors, and bytes of 64 along k. gemm_raw.c */
+    const hr_expr *raw, *number;
+    int raw_bytes;
 } hr_gemm_side;
 
 /* The tile of a block and how it is walked. */
@@ -100,11 +105,15 @@ typedef struct hr_cuda_gemm {
     int rights; /* right operands, whose columns of a tile follow each other: 1 and those that are stacked */
     hr_gemm_pair pairs[HR_GEMM_PAIRS_MAX]; /* the smallest products first; one of whole operands */
     int pair_count;
+    int scale_k; /* of a left operand that is computed: neighbours along k for which its factors are one; 0 =
+                    all */
     int64_t lay_blocks;        /* of the kernel that lays operands out; 0 = there is none */
     bool by_threads_unaligned; /* HR_GEMM_AMPERE cannot multiply them: where the copy engine cannot, threads
                                   do */
     hr_gemm_tile tile;
-    int left_rows; /* HR_GEMM_HOPPER: of a left tile that come; the others stay zeros */
+    int left_rows;    /* HR_GEMM_HOPPER: of a left tile that come; the others stay zeros */
+    int left_columns; /* elements of such a row */
+    bool k_whole;     /* k is whole steps */
     int threads, warps_m;
     int producer_registers, consumer_registers; /* HR_GEMM_HOPPER */
     int n_run;        /* columns that end together where a tile goes past the end along n; 0 = none does */
@@ -163,9 +172,15 @@ static inline bool hr_gemm_is_scaled(const hr_cuda_gemm *gemm) {
     return gemm->left.scale_count || gemm->right.scale_count;
 }
 
+/* The left operand is computed in registers. */
+static inline bool hr_gemm_is_raw(const hr_cuda_gemm *gemm) {
+    return gemm->left.raw != NULL;
+}
+
 /* They cut sums, always toward zero. Where that would show, what so many steps come to is added up outside of
  * them: of f8, and of f32 in parts. 0 = all steps stay inside. */
 static inline int hr_gemm_chain(const hr_cuda_gemm *gemm) {
+    if (hr_gemm_is_raw(gemm)) return gemm->scale_k ? (gemm->scale_k + 63) / 64 : 0;
     return hr_gemm_is_f8(gemm) ? 1 : gemm->pair_count > 1 ? 8 : 0;
 }
 
@@ -187,6 +202,9 @@ bool hr_cuda_runs_along(const hr_function *function, const hr_expr *e, int index
 static inline hr_gemm_mainloop hr_gemm_mainloop_most(const hr_plan *plan) {
     return plan->general ? HR_GEMM_PLAIN : HR_GEMM_HOPPER;
 }
+
+hr_status hr_gemm_sizes_of(const hr_plan *plan, const hr_contract *contract, const int64_t *extents,
+                           hr_gemm_sizes *out);
 
 /* `most`: the main loop that may be chosen, or one before it. */
 hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
@@ -213,6 +231,19 @@ hr_gemm_box hr_cuda_gemm_box(const hr_cuda_gemm *gemm, int map);
 hr_status hr_gemm_operands(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                            const hr_gemm_sizes *sizes, hr_gemm_mainloop most, hr_cuda_gemm *out,
                            const char **why);
+
+/* `inner` of `mn` or of k runs along memory: what the side is, as it lies. */
+hr_status hr_gemm_side_make(const hr_plan *plan, const int64_t *extents, const hr_contract *contract,
+                            const hr_expr *value, hr_gemm_indices mn, hr_gemm_side *out);
+
+/* ---- gemm_raw.c ---- */
+
+/* Takes the product with its left operand computed in registers, where it can be. */
+hr_status hr_gemm_raw_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                             const hr_gemm_sizes *sizes, hr_cuda_gemm *out, bool *taken);
+/* Whether that is so with the sides exchanged alone, which `turned` becomes. */
+hr_status hr_gemm_turn(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                       hr_contract *turned, bool *turns);
 
 /* ---- gemm_thin.c ---- */
 

@@ -70,8 +70,8 @@ static bool has_chunks(const hr_plan *plan, const int64_t *extents, const hr_con
            is_in_chunks(plan, extents, tensor->shape[tensor->rank - 1]);
 }
 
-static hr_status side_make(const hr_plan *plan, const int64_t *extents, const hr_contract *c,
-                           const hr_expr *value, hr_gemm_indices mn, hr_gemm_side *out) {
+hr_status hr_gemm_side_make(const hr_plan *plan, const int64_t *extents, const hr_contract *c,
+                            const hr_expr *value, hr_gemm_indices mn, hr_gemm_side *out) {
     hr_gemm_indices k = {c->k_count, c->k}, batch = {c->batch_count, c->batch};
     int k_inner = c->k[c->k_count - 1], mn_inner = mn.index[mn.count - 1];
     *out = (hr_gemm_side){.value = value};
@@ -259,8 +259,8 @@ static hr_status take_bytes(const hr_plan *plan, const hr_stage *stage, const in
     hr_dtype a = plan->normal->tensors[left->tensor].dtype, b = plan->normal->tensors[right->tensor].dtype;
     bool whole = is_whole(a) && is_whole(b) && sums_fit(a, b, s->k);
     if (!whole && !(is_f8(a) && is_f8(b) && stores_narrow(plan, stage))) return HR_OK;
-    HR_TRY(side_make(plan, extents, c, left, (hr_gemm_indices){c->m_count, c->m}, &bytes.left));
-    HR_TRY(side_make(plan, extents, c, right, (hr_gemm_indices){c->n_count, c->n}, &bytes.right));
+    HR_TRY(hr_gemm_side_make(plan, extents, c, left, (hr_gemm_indices){c->m_count, c->m}, &bytes.left));
+    HR_TRY(hr_gemm_side_make(plan, extents, c, right, (hr_gemm_indices){c->n_count, c->n}, &bytes.right));
     for (int i = 0; i < HR_PACKED_FACTORS_MAX; i++) {
         bytes.left.scale[i] = scaled[0].scale[i];
         bytes.right.scale[i] = scaled[1].scale[i];
@@ -302,15 +302,16 @@ hr_status hr_gemm_operands(const hr_plan *plan, const hr_stage *stage, const int
     if (bytes) return HR_OK;
     *why = refusal(plan, c);
     if (*why) return HR_OK;
-    HR_TRY(side_make(plan, extents, c, c->left, (hr_gemm_indices){c->m_count, c->m}, &out->left));
-    HR_TRY(side_make(plan, extents, c, c->right, (hr_gemm_indices){c->n_count, c->n}, &out->right));
+    HR_TRY(hr_gemm_side_make(plan, extents, c, c->left, (hr_gemm_indices){c->m_count, c->m}, &out->left));
+    HR_TRY(hr_gemm_side_make(plan, extents, c, c->right, (hr_gemm_indices){c->n_count, c->n}, &out->right));
     out->dtype = out->left.dtype = out->right.dtype = f16 ? HR_F16 : HR_BF16;
     out->pair_count = 1;
     out->by_threads_unaligned = !fits;
     out->rights = 1 + c->stacked_count;
     for (int i = 0; i < c->stacked_count; i++) {
         hr_gemm_side *side = &out->stacked[i];
-        HR_TRY(side_make(plan, extents, c, c->stacked[i].right, (hr_gemm_indices){c->n_count, c->n}, side));
+        HR_TRY(hr_gemm_side_make(plan, extents, c, c->stacked[i].right, (hr_gemm_indices){c->n_count, c->n},
+                                 side));
         side->dtype = out->dtype;
     }
     const bool lie = lies(plan, out, &out->left) && rights_lie(plan, out);

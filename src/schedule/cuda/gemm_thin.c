@@ -286,6 +286,7 @@ hr_status hr_gemm_thin_choose(const hr_plan *plan, const hr_stage *stage, const 
         return HR_OK;
     if (!has_scale_runs(&thin, splits)) thin.scale_run = 1;
     *out = (hr_cuda_gemm){.mainloop = HR_GEMM_THIN,
+                          .rights = 1,
                           .dtype = thin.product.dtype,
                           .pair_count = 1,
                           .thin = thin,

@@ -106,11 +106,13 @@ hr_gemm_box hr_cuda_gemm_box(const hr_cuda_gemm *gemm, int map) {
     const hr_gemm_side *side = map == 0 ? &gemm->left : hr_gemm_right(gemm, map - 1);
     int rows = map == 0 ? gemm->left_rows : hr_gemm_right_columns(gemm, &gemm->tile),
         sharers = map == 0 ? 1 : gemm->tile.cluster;
+    if (side->raw) return (hr_gemm_box){gemm->left_columns, rows};
     return (hr_gemm_box){hr_gemm_step(gemm), (side->k_major ? rows : STEP) / sharers};
 }
 
 int64_t hr_gemm_shared_bytes(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile) {
-    int64_t ring = (int64_t)tile->stages * (tile->m + tile->n) * STEP * OPERAND_BYTES;
+    const int64_t left_row = hr_gemm_is_raw(gemm) ? gemm->left.raw_bytes : STEP * OPERAND_BYTES;
+    int64_t ring = (int64_t)tile->stages * (tile->m * left_row + (int64_t)tile->n * STEP * OPERAND_BYTES);
     if (gemm->mainloop != HR_GEMM_HOPPER) return ring;
     int64_t size = (int64_t)hr_dtype_size(gemm->result_dtype), columns = piece_columns(gemm, tile);
     int64_t rows = tile->roles == HR_GEMM_PING_PONG ? tile->m : tile->m / GROUPS;

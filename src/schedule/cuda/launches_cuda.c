@@ -31,12 +31,14 @@ static hr_map_type type_of(hr_dtype dtype) {
     return dtype == HR_F32 ? HR_MAP_F32 : dtype == HR_BF16 ? HR_MAP_BF16 : HR_MAP_F16;
 }
 
-/* A row of a box is swizzled over all of its bytes, 64 or 128. */
+/* A row of a box is swizzled over all of its bytes, 32, 64 or 128. */
 static hr_tensor_map map_of(const hr_gemm_view *view, hr_dtype dtype, hr_gemm_box box) {
     int size = (int)hr_dtype_size(dtype);
     hr_tensor_map map = {.type = type_of(dtype),
                          .rank = view->rank,
-                         .swizzle = box.columns * size == 128 ? HR_MAP_SWIZZLE_128 : HR_MAP_SWIZZLE_64,
+                         .swizzle = box.columns * size == 128  ? HR_MAP_SWIZZLE_128
+                                    : box.columns * size == 64 ? HR_MAP_SWIZZLE_64
+                                                               : HR_MAP_SWIZZLE_32,
                          .promotion = HR_MAP_L2_256};
     for (int a = 0; a < view->rank; a++) {
         map.dims[a] = view->size[a];

@@ -92,9 +92,20 @@ static const char *apart_words(const hr_plan *plan, const hr_stage *stage) {
     return "";
 }
 
+/* A product whose right operand is computed in registers has its sides exchanged. */
+static hr_status turn_product(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+    hr_contract *turned = hr_arena_alloc(plan->arena, sizeof *turned);
+    bool turns;
+    if (plan->general || !hr_gemm_has_maps(plan)) return HR_OK;
+    HR_TRY(hr_gemm_turn(plan, stage, extents, turned, &turns));
+    if (turns) stage->contract = turned;
+    return HR_OK;
+}
+
 /* Which unit takes it, and how, or what keeps the tensor cores from it. */
 static hr_status explain_product(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
     hr_cuda_gemm gemm;
+    HR_TRY(turn_product(extents, plan, stage));
     HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, hr_gemm_mainloop_most(plan), &gemm));
     stage->schedule->matrix_rows = gemm.mainloop == HR_GEMM_THIN ? gemm.tile.m : 0;
     stage->why = hr_arena_format(plan->arena, "%s; %s%s", stage->why, gemm.why, apart_words(plan, stage));

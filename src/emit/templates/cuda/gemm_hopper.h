@@ -22,6 +22,10 @@
  * consumer_registers; pieces: places of a group for what it stores, 0 = for all of its tile; n_run: see
  * gemm_column.
  *
+ * - left_row, left_columns: bytes and elements of a row of a left tile. computes: its elements, raw_type,
+ * become wgmma's left operand in registers by left_at(k), where they stand along a row, left_number() and
+ * left_pair(); scale_k: neighbours along k that have a factor of their own, 0 = all have one, or none.
+ *
  * - rights, right_n: see gemm_ampere.h. Their tiles of right_n columns are stacked in shared
  * memory, so that one instruction multiplies them all, and a thread has all sums of a place.
  *
@@ -34,8 +38,8 @@
  *   element of a matrix that comes to where the result leaves from. paced: values() loads from memory.
  */
 template <class P> struct gemm_hopper_memory {
-    static constexpr int left_bytes = P::tile_m * 128, stage_bytes = left_bytes + P::tile_n * 128;
-    static constexpr int come_bytes = (P::left_rows + P::tile_n) * 128; /* of a stage */
+    static constexpr int left_bytes = P::tile_m * P::left_row, stage_bytes = left_bytes + P::tile_n * 128;
+    static constexpr int come_bytes = P::left_rows * P::left_row + P::tile_n * 128; /* of a stage */
     /* A group's sums: parts of 64 rows; a piece is 64 rows of so many columns that they are 128 bytes, or 64.
      */
     static constexpr int parts = (P::ping_pong ? P::tile_m : P::tile_m / 2) / 64;
@@ -160,10 +164,12 @@ static __device__ inline void gemm_produce(const gemm_block &b, const void *left
             const uint32_t place = b.address + stage * memory::stage_bytes, full = b.full + stage * 8;
             ptx_mbarrier_wait(b.empty + stage * 8, parity);
             ptx_mbarrier_arrive_expect(full, memory::come_bytes);
-            const int pair = P::pairs == 1 ? 0 : step / b.k_steps, k = (step - pair * b.k_steps) * P::k_step;
+            const int pair = P::pairs == 1 ? 0 : step / b.k_steps, of_pair = step - pair * b.k_steps;
+            const int k = of_pair * P::k_step;
             const int left_batch = work.batch + (int)(P::left_parts >> 4 * pair & 15) * b.batches;
             const int right_batch = work.batch + (int)(P::right_parts >> 4 * pair & 15) * b.batches;
-            gemm_fill<typename P::left, P::left_rows, 1>(place, left, m, k, left_batch, 0, full);
+            gemm_fill<typename P::left, P::left_rows, 1>(place, left, m, of_pair * P::left_columns,
+                                                         left_batch, 0, full);
 #pragma unroll
             for (int r = 0; r < P::rights; r++)
                 gemm_fill<typename P::right, P::right_n, P::cluster>(
@@ -413,6 +419,125 @@ static __device__ inline void gemm_multiply_tile(const gemm_block &b, T (&sum)[P
     }
 }
 
+/* Byte `at` of row `row` of a left tile whose rows are ROW bytes, swizzled over all of them. */
+template <int ROW> static __device__ inline int gemm_raw_place(int row, int at) {
+    const int turn = ROW == 128 ? row % 8 : ROW == 64 ? row / 2 % 4 : row / 4 % 2;
+    return row * ROW + ((at / 16 ^ turn) << 4) + at % 16;
+}
+
+/* wgmma's left operand of one stage, computed by the text: of each 16 along k, of each 64 rows. `row` and
+ * `m`: of the thread's first value, in the tile and of all. */
+template <class P, class A, int PARTS>
+static __device__ inline void gemm_compute_left(const A &a, const gemm_size &size, int batch,
+                                                const char *tile, int row, int64_t m, int64_t k_first,
+                                                uint32_t (&left)[4][PARTS][4]) {
+    typedef typename P::raw_type raw;
+    const int lane = (int)threadIdx.x % 32;
+    const int64_t before = P::left_at(a, k_first);
+#pragma unroll
+    for (int i = 0; i < 16 * PARTS; i++) {
+        const int q = i / 4 / PARTS, part = i / 4 % PARTS, at_row = part * 64 + i % 2 * 8;
+        const int64_t k = k_first + q * 16 + i / 2 % 2 * 8 + lane % 4 * 2;
+        const int64_t at_m = m + at_row < size.m ? m + at_row : size.m - 1;
+        float value[2];
+#pragma unroll
+        for (int v = 0; v < 2; v++) {
+            /* past the end the right operand is 0, and this must not be infinite */
+            const bool inside = P::k_whole || k + v < size.k;
+            const int64_t at_k = inside ? k + v : size.k - 1;
+            const int at = (int)(P::left_at(a, at_k) - before) * (int)sizeof(raw);
+            const raw x = *(const raw *)(tile + gemm_raw_place<P::left_row>(row + at_row, at));
+            value[v] = inside ? P::left_number(a, batch, at_m, at_k, x) : 0;
+        }
+        left[q][part][i % 4] = P::left_pair(value[0], value[1]);
+    }
+}
+
+/* sum += chain * factors, of a tile's rows. */
+template <class P, class A, int PARTS, int COUNT>
+static __device__ inline void gemm_add_scaled(const A &a, const gemm_size &size, int batch, int64_t m,
+                                              int64_t k, const float (&chain)[PARTS][COUNT],
+                                              float (&sum)[PARTS][COUNT]) {
+#pragma unroll
+    for (int i = 0; i < PARTS * 2; i++) {
+        const int64_t at = m + i / 2 * 64 + i % 2 * 8;
+        const float scale =
+            P::left_scale(a, batch, at < size.m ? at : size.m - 1, k < size.k ? k : size.k - 1);
+#pragma unroll
+        for (int j = i % 2 * 2; j < COUNT; j += 4) {
+            sum[i / 2][j] = fmaf(chain[i / 2][j], scale, sum[i / 2][j]);
+            sum[i / 2][j + 1] = fmaf(chain[i / 2][j + 1], scale, sum[i / 2][j + 1]);
+        }
+    }
+}
+
+/* The products of one tile of a group out of registers. m: of the thread's first row. With P::scale_k the
+ * sums of so many along k go to `sum` times their factors. */
+template <class P, class A, int PARTS, int COUNT>
+static __device__ inline void gemm_multiply_raw(const A &a, const gemm_size &size, const gemm_block &b,
+                                                float (&sum)[PARTS][COUNT], uint64_t right, int group_row,
+                                                const gemm_work &work, int64_t m, int taken, uint32_t leave) {
+    typedef gemm_hopper_memory<P> memory;
+    const int right_step = P::right::k_major ? 2 : 128;
+    const int runs = P::scale_k && P::scale_k < 64 ? 64 / P::scale_k : 1; /* of a step */
+    const int chain_steps = P::scale_k > 64 ? P::scale_k / 64 : 1;
+    const bool tells = (int)threadIdx.x % 32 < P::cluster;
+    int stage = taken % P::stages, parity = taken / P::stages & 1;
+    float chain[P::scale_k ? PARTS : 1][P::scale_k ? COUNT : 1];
+    bool adds = false; /* to what the sums, or those of a chain, are */
+    if constexpr (P::scale_k > 0) {
+#pragma unroll
+        for (int i = 0; i < PARTS * COUNT; i++)
+            sum[i / COUNT][i % COUNT] = 0;
+    }
+#pragma unroll 1
+    for (int step = work.first; step < work.first + work.steps; step++) {
+        uint32_t left[4][PARTS][4];
+        ptx_mbarrier_wait(b.full + stage * 8, parity);
+        gemm_compute_left<P>(a, size, work.batch, b.memory + stage * memory::stage_bytes, group_row, m,
+                             (int64_t)step * 64, left);
+        const uint64_t at = (uint32_t)stage * (memory::stage_bytes >> 4);
+#pragma unroll
+        for (int run = 0; run < runs; run++) {
+            ptx_wgmma_fence();
+#pragma unroll
+            for (int x = 0; x < 4 / runs * PARTS; x++) {
+                const int q = run * (4 / runs) + x / PARTS, part = x % PARTS;
+                if constexpr (P::scale_k > 0)
+                    P::multiply(chain[part], left[q][part], right + at + q * right_step,
+                                adds || q % (4 / runs) > 0);
+                else
+                    P::multiply(sum[part], left[q][part], right + at + q * right_step, adds || q > 0);
+            }
+            ptx_wgmma_commit();
+            ptx_wgmma_wait<0>();
+            if constexpr (P::scale_k > 0) {
+                const bool ends = (step + 1) % chain_steps == 0 || step + 1 == work.first + work.steps;
+                if (ends)
+                    gemm_add_scaled<P>(a, size, work.batch, m, (int64_t)step * 64 + run * (64 / runs), chain,
+                                       sum);
+                adds = !ends;
+            }
+        }
+        if constexpr (P::scale_k == 0) adds = true;
+        __syncwarp(); /* all lanes have read what is given back */
+        if (tells && step + 1 < work.first + work.steps) ptx_mbarrier_arrive_cluster(leave + stage * 8);
+        if (++stage == P::stages) stage = 0, parity ^= 1;
+    }
+    if constexpr (P::scaled && P::scale_k == 0) {
+#pragma unroll
+        for (int i = 0; i < PARTS * 2; i++) {
+            const int64_t at = m + i / 2 * 64 + i % 2 * 8;
+            const float scale = P::left_scale(a, work.batch, at < size.m ? at : size.m - 1, 0);
+#pragma unroll
+            for (int j = i % 2 * 2; j < COUNT; j += 4) {
+                sum[i / 2][j] *= scale;
+                sum[i / 2][j + 1] *= scale;
+            }
+        }
+    }
+}
+
 /* Factors of what a chain of a tile comes to: of the thread's rows, and of each 64 columns. */
 template <class P, int PARTS> struct gemm_scales { float row[PARTS][2], column[(P::tile_n + 63) / 64]; };
 
@@ -471,6 +596,7 @@ static __device__ inline void gemm_consume(const A &a, const gemm_size &size, co
                                            const M &maps, int group) {
     typedef gemm_hopper_memory<P> memory;
     const int lane = (int)threadIdx.x % 32, rows = P::ping_pong ? 0 : group * memory::parts * 64;
+    const int lane_row = (int)threadIdx.x % 128 / 32 * 16 + lane / 4;
     const uint64_t left = gemm_descriptor<P::left::k_major>(b.address + rows * 128);
     const uint64_t right = gemm_descriptor<P::right::k_major>(b.address + memory::left_bytes);
     const uint32_t leave = ptx_cluster_address(b.empty, P::cluster > 1 ? lane % P::cluster : 0);
@@ -487,7 +613,9 @@ static __device__ inline void gemm_consume(const A &a, const gemm_size &size, co
         if constexpr (P::columns > 0) gemm_begin_columns<P>(a, size, b, group, tile.batch, n);
         if constexpr (P::carries) gemm_begin_carried<P>(b, maps, group, tile.batch, (int)m, n);
         if (P::ping_pong && turn > 0) ptx_barrier_sync(3 + group, 256);
-        if constexpr (P::chain > 0)
+        if constexpr (P::computes)
+            gemm_multiply_raw<P>(a, size, b, sum, right, rows + lane_row, work, m + lane_row, taken, leave);
+        else if constexpr (P::chain > 0)
             gemm_multiply_chains<P>(a, size, b, sum, left, right, work, m, n, taken, leave);
         else
             gemm_multiply_tile<P>(b, sum, left, right, steps, taken, leave);

@@ -53,12 +53,12 @@ static __device__ inline bool gemm_lay(const A &a, int64_t batches, int64_t mn_s
 /* What sums are multiplied by after each step along k: of each row, and of each 64 columns. */
 template <class P, class A>
 static __device__ inline bool gemm_scales_are_finite(const A &a, const gemm_size &size) {
-    const int64_t steps = (size.k + P::k_step - 1) / P::k_step, columns = (size.n + 63) / 64;
+    const int64_t steps = (size.k + P::scales_apart - 1) / P::scales_apart, columns = (size.n + 63) / 64;
     const int64_t each = (size.m + columns) * steps, whole = size.batch * each;
     bool good = true;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < whole;
          i += (int64_t)gridDim.x * blockDim.x) {
-        const int64_t at = i % each / steps, k = i % each % steps * P::k_step;
+        const int64_t at = i % each / steps, k = i % each % steps * P::scales_apart;
         const float scale = at < size.m ? P::left_scale(a, i / each, at, k)
                                         : P::right_scale(a, i / each, (at - size.m) * 64, k);
         good &= scale - scale == 0;
