@@ -81,7 +81,7 @@ static const struct sizes {
     {9, 64, 160, 8, 90, 1, 0, false},     {16, 130, 1056, 9, 90, 132, 0, false},
     {3, 72, 128, 5, 80, 132, 1, false},   {5, 65, 288, 8, 90, 1, 0, true},
     {4, 70, 2080, 33, 90, 132, 0, false}, {17, 70, 256, 5, 80, 2, 0, false},
-    {70, 97, 1056, 70, 90, 132, 0, true},
+    {70, 97, 1056, 70, 80, 132, 0, true},
 };
 
 static void extents_set(const hr_function *function, const struct sizes *s, int64_t *extents) {

@@ -92,7 +92,9 @@ enum {
     HR_GEMM_SORT_THREADS = HR_CONTRACT_GROUPS_MAX,
     HR_GEMM_LAY_WAVES = 8,
     HR_GEMM_SUMS_MOST = 192,
-    HR_GEMM_SUMS_TWICE = 96
+    HR_GEMM_SUMS_TWICE = 96,
+    HR_GEMM_SUMS_COMPUTED = 128,
+    HR_GEMM_SUMS_COMPUTED_TWICE = 64
 };
 
 /* hr_gemm_view.tensor of what stands in scratch memory, at hr_gemm_view.offset. */
@@ -182,6 +184,13 @@ static inline bool hr_gemm_is_raw(const hr_cuda_gemm *gemm) {
 static inline int hr_gemm_chain(const hr_cuda_gemm *gemm) {
     if (hr_gemm_is_raw(gemm)) return gemm->scale_k ? (gemm->scale_k + 63) / 64 : 0;
     return hr_gemm_is_f8(gemm) ? 1 : gemm->pair_count > 1 ? 8 : 0;
+}
+
+/* Of a thread, beside what else it holds: those of a chain, a left operand on its way. */
+static inline int hr_gemm_sums_most(const hr_cuda_gemm *gemm) {
+    if (hr_gemm_is_raw(gemm))
+        return hr_gemm_chain(gemm) ? HR_GEMM_SUMS_COMPUTED_TWICE : HR_GEMM_SUMS_COMPUTED;
+    return hr_gemm_chain(gemm) ? HR_GEMM_SUMS_TWICE : HR_GEMM_SUMS_MOST;
 }
 
 /* A product whose operands are in parts, or have scales, has a flag for each block of the kernel before it,

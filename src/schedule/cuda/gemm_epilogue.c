@@ -172,7 +172,7 @@ hr_status hr_gemm_epilogue(const hr_plan *plan, const hr_stage *stage, const int
     bool several = out->result_count > 1;
     out->paced = r.matrices || several;
     out->sums_most = r.matrices && several ? 64 : out->paced ? 128 : HR_GEMM_SUMS_MOST;
-    if (hr_gemm_chain(out) && out->sums_most > HR_GEMM_SUMS_TWICE)
-        out->sums_most = out->paced ? 64 : HR_GEMM_SUMS_TWICE;
+    if (out->sums_most > hr_gemm_sums_most(out))
+        out->sums_most = out->paced && hr_gemm_chain(out) ? 64 : hr_gemm_sums_most(out);
     return HR_OK;
 }

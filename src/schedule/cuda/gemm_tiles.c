@@ -239,7 +239,7 @@ hr_cuda_gemm hr_gemm_in_parts(const hr_cuda_gemm *gemm, const hr_gemm_sizes *siz
     parts.staged_block = NULL;
     parts.paced = false;
     parts.epilogue_clocks = leave_clocks; /* 32 bits leave, not 16 */
-    parts.sums_most = hr_gemm_chain(gemm) ? HR_GEMM_SUMS_TWICE : HR_GEMM_SUMS_MOST;
+    parts.sums_most = hr_gemm_sums_most(gemm);
     parts.work_bytes += hr_saturate_product(parts.results[0].size[2] * 4, parts.results[0].stride[2]);
     parts.fold_blocks =
         hr_divide_up(hr_saturate_product(sizes->batch, sizes->m * (line / 4)), HR_GEMM_FOLD_THREADS);
