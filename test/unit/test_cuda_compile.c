@@ -296,7 +296,7 @@ static void compile_texts_all(const compile_texts *all) {
         assert_int_equal(hr_program_parse("text.hr", all->text[t], strlen(all->text[t]), &program), HR_OK);
         assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
         for (size_t c = 0; c < all->case_count; c++) {
-            if (!sample_takes(t * all->case_count + c, 2)) continue;
+            if (!sample_takes(t * all->case_count + c, 4)) continue;
             if (job_make(function, &all->cases[c], NULL, 0) != HR_OK) fail_msg("%s", hr_last_error());
             if (getenv("HR_TEST_LONG") && all->cases[c].compute == 90)
                 candidates_make(function, &all->cases[c]);

@@ -80,6 +80,25 @@ static const struct gemm_case {
      HALVES},
     {"kernel k(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[N, M]) { y[n, m] = sum[k](x[m, k] * w[n, k]) }",
      HALVES},
+    {"kernel k(x: bf16[M, K], w: bf16[N, K], a: f32[M], r: bf16[M, N], seed: i64) -> (y: bf16[M, N]) {\n"
+     "    s[m, n] = bf16(sum[k](x[m, k] * w[n, k]) * a[m])\n"
+     "    y[m, n] = where(random(seed, m * N + n) < 0.3, 0, 1.5 * s[m, n]) + r[m, n] }",
+     HALVES},
+    {"kernel k(x: f16[M, K], w: f16[N, K]) -> (y: f16[M, N], c: f32[N], r: f32[M], t: f16[N, M]) {\n"
+     "    y[m, n] = relu(sum[k](x[m, k] * w[n, k]))\n"
+     "    c[n] = sum[m](y[m, n])\n"
+     "    r[m] = sum[n](y[m, n] * y[m, n])\n"
+     "    t[n, m] = y[m, n] }",
+     HALVES},
+    {"kernel k(x: bf16[M, 4, K], w: bf16[N, 4, K], y: inout bf16[N, M]) {\n"
+     "    y[n, m] = y[n, m] - 0.5 * sum[h, k](x[m, h, k] * w[n, h, k]) }",
+     HALVES},
+    {"kernel k(x: bf16[B, M, K], w: bf16[5, N, K], e: i32[B]) -> (y: bf16[B, M, N]) {\n"
+     "    y[b, m, n] = sum[k](x[b, m, k] * w[e[b], n, k]) }",
+     HALVES},
+    {"kernel k(x: f16[7, M, K], w: f16[B, K, N], e: i32[B]) -> (y: f32[B, M, N]) {\n"
+     "    y[b, m, n] = sum[k](x[e[b] + 2, m, k] * w[b, k, n]) }",
+     HALVES},
     {"kernel k(x: bf16[M, K], w: f16[N, K]) -> (y: bf16[M, N]) { y[m, n] = sum[k](x[m, k] * w[n, k]) }",
      PARTS},
     {"kernel k(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[M, N]) { y[m, n] = sum[k](tanh(x[m, k]) * w[n, k]) "
@@ -178,6 +197,31 @@ static void test_products(void **state) {
             expect_right(&one, (int)(t * 16 + s));
             hr_program_destroy(program);
         }
+}
+
+/* Any extents, any alignment: texts and sizes in an order that nobody chose. */
+static void test_shapes(void **state) {
+    (void)state;
+    uint64_t seed = 20261126;
+    const int count = getenv("HR_TEST_LONG") ? 60 : 3;
+    for (int i = 0; i < count; i++) {
+        int64_t extents[EXTENTS_MAX], draw[6];
+        for (int d = 0; d < 6; d++)
+            draw[d] = (int64_t)((seed = seed * 6364136223846793005u + 1442695040888963407u) >> 33);
+        const struct gemm_case *text = &texts[draw[0] % (int64_t)(sizeof texts / sizeof *texts)];
+        const struct sizes size = {
+            .m = 1 + draw[1] % 150, .n = 1 + draw[2] % 150, .k = 1 + draw[3] % 150, .b = 1 + draw[4] % 2};
+        hr_program *program = program_of(text->text);
+        cuda_case one = {.function = &program->functions[0],
+                         .extents = extents,
+                         .limits = cuda_case_limits(draw[5] & 1 ? 80 : 90, 1 + draw[5] / 2 % 8),
+                         .offset = (int)(draw[5] / 16 % 4 == 0),
+                         .seed = (uint64_t)i,
+                         .points = 200};
+        extents_set(one.function, &size, extents);
+        expect_right(&one, i);
+        hr_program_destroy(program);
+    }
 }
 
 /* Tiles that the model chooses untuned where an H100 was measured: docs/facts.md, "Tensor cores". */
@@ -339,8 +383,11 @@ static void test_scaled(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_choices), cmocka_unit_test(test_orders),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_choices),
+                                       cmocka_unit_test(test_orders),
                                        cmocka_unit_test(test_many_products_are_one_launch),
-                                       cmocka_unit_test(test_scaled), cmocka_unit_test(test_products)};
+                                       cmocka_unit_test(test_scaled),
+                                       cmocka_unit_test(test_shapes),
+                                       cmocka_unit_test(test_products)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -35,7 +35,8 @@ static void print_element(void *context) {
     hr_printer *p = g->p;
     const hr_expr *value = g->side->value;
     print_side_indices(g);
-    if (g->side->load != HR_GEMM_ELEMENTS || (g->side->view.rank && !g->side->parts && !g->side->raw))
+    if (g->side->load != HR_GEMM_ELEMENTS ||
+        (g->side->view.rank && !g->side->parts && !g->side->raw && !g->side->choice))
         hr_print(p, "return %s[%s];", hr_emit_tensor(p, value->tensor),
                  hr_emit_offset(p, value->tensor, value->args, value->arg_count));
     else
@@ -170,6 +171,31 @@ static void print_choice(void *context) {
     hr_print(p, "return (int)(%s);", group);
 }
 
+/* Which matrix of its tensor an operand is; -1 = none that there is, which is reported. */
+static void print_matrix(void *context) {
+    gemm_printer *g = context;
+    hr_printer *p = g->p;
+    const hr_contract *c = g->contract;
+    hr_print(p, "const int64_t mn = 0, k = 0;");
+    hr_cuda_print_digits(p, c->batch, c->batch_count, "batch");
+    hr_cuda_print_digits(p, is_left(g) ? c->m : c->n, is_left(g) ? c->m_count : c->n_count, "mn");
+    hr_cuda_print_digits(p, c->k, c->k_count, "k");
+    const char *matrix = hr_expr_text(p, g->side->choice);
+    if (hr_element_is_checked(p->function, g->side->value))
+        matrix = hr_format(p, "%s ? %s : -1", hr_expr_print_valid(p, g->side->value), matrix);
+    hr_print(p, "return (int)(%s);", matrix);
+}
+
+void hr_gemm_print_choice_member(gemm_printer *g, const hr_gemm_side *side) {
+    const char *name = hr_gemm_side_name(g, side);
+    hr_print(g->p, "    static __device__ inline int %s_batch(const arguments &a, int batch) {", name);
+    if (side->choice)
+        hr_print(g->p, "        return stage_%d_%s_matrix(a, batch);", g->number, name);
+    else
+        hr_print(g->p, "        return batch;");
+    hr_print(g->p, "    }");
+}
+
 /* ---- boxes: what the copy engine brings and takes ---- */
 
 /* The coordinates of a box behind the first two. */
@@ -250,6 +276,12 @@ void hr_gemm_print_side(gemm_printer *g, const hr_gemm_side *side) {
     hr_print(p, "%s", "");
     print_scale_function(g, side);
     if (side->raw) print_raw_functions(g);
+    if (side->choice)
+        hr_cuda_print_function(
+            p,
+            hr_format(p, "static __device__ inline int stage_%d_%s_matrix(const arguments &a, int64_t batch)",
+                      g->number, name),
+            print_matrix, g);
 }
 
 void hr_gemm_print_group(gemm_printer *g) {

@@ -22,6 +22,8 @@ const char *hr_gemm_side_name(gemm_printer *g, const hr_gemm_side *side);
 void hr_gemm_print_side(gemm_printer *g, const hr_gemm_side *side);
 /* A member NAME_scale() of the kernel's parameters. */
 void hr_gemm_print_scale_member(gemm_printer *g, const hr_gemm_side *side, const char *name);
+/* A member left_batch() or right_batch(): the side's last coordinate of a batch. */
+void hr_gemm_print_choice_member(gemm_printer *g, const hr_gemm_side *side);
 /* left_at(), left_number() and left_pair() as members of the kernel's parameters. */
 void hr_gemm_print_raw_members(gemm_printer *g);
 /* stage_N_group(): which right operand a row chose. */

@@ -210,6 +210,8 @@ static void print_hopper_members(gemm_printer *g) {
              hr_gemm_is_raw(c) ? c->left.raw_bytes : 128, c->left_columns, c->scale_k,
              c->scale_k && c->scale_k < hr_gemm_step(c) ? c->scale_k : hr_gemm_step(c));
     if (hr_gemm_is_raw(c)) hr_gemm_print_raw_members(g);
+    hr_gemm_print_choice_member(g, &c->left);
+    hr_gemm_print_choice_member(g, &c->right);
     if (hr_gemm_is_scaled(c)) {
         hr_gemm_print_scale_member(g, &c->left, "left");
         hr_gemm_print_scale_member(g, &c->right, "right");

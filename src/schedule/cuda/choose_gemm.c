@@ -32,6 +32,8 @@ static const char *laid_words(const hr_cuda_gemm *gemm) {
 static void explain(hr_cuda_gemm *gemm) {
     const hr_gemm_tile *tile = &gemm->tile;
     char splits[64] = "", pairs[128] = "", stacked[96] = "";
+    const char *chosen =
+        gemm->left.choice || gemm->right.choice ? "; which matrix of an operand it is follows from data" : "";
     if (gemm->rights > 1)
         snprintf(stacked, sizeof stacked, "; %d products of one left operand in one walk, stacked along n",
                  gemm->rights);
@@ -51,12 +53,12 @@ static void explain(hr_cuda_gemm *gemm) {
     else if (hr_gemm_is_whole(gemm))
         snprintf(pairs, sizeof pairs, "; bytes, sums exact");
     if (gemm->mainloop == HR_GEMM_HOPPER)
-        snprintf(gemm->why, sizeof gemm->why,
-                 "on the tensor cores by wgmma: tiles of %d x %d, %s, %d stages, clusters of %d, %s%s%s%s%s",
-                 tile->m, tile->n, tile->roles == HR_GEMM_PING_PONG ? "ping-pong" : "cooperative",
-                 tile->stages, tile->cluster,
-                 gemm->result_count ? "results leave by the copy engine" : "threads store results", splits,
-                 laid_words(gemm), pairs, stacked);
+        snprintf(
+            gemm->why, sizeof gemm->why,
+            "on the tensor cores by wgmma: tiles of %d x %d, %s, %d stages, clusters of %d, %s%s%s%s%s%s",
+            tile->m, tile->n, tile->roles == HR_GEMM_PING_PONG ? "ping-pong" : "cooperative", tile->stages,
+            tile->cluster, gemm->result_count ? "results leave by the copy engine" : "threads store results",
+            splits, laid_words(gemm), pairs, stacked, chosen);
     else
         snprintf(gemm->why, sizeof gemm->why,
                  "on the tensor cores by mma.sync: tiles of %d x %d, %d stages%s", tile->m, tile->n,

@@ -38,6 +38,8 @@ typedef struct hr_gemm_side {
      * becomes before the factors, and bytes of 64 along k. gemm_raw.c */
     const hr_expr *raw, *number;
     int raw_bytes;
+    const hr_expr
+        *choice; /* a subscript that follows from the batch: which matrix it is, read as the code runs */
 } hr_gemm_side;
 
 /* The tile of a block and how it is walked. */

@@ -70,6 +70,50 @@ static bool has_chunks(const hr_plan *plan, const int64_t *extents, const hr_con
            is_in_chunks(plan, extents, tensor->shape[tensor->rank - 1]);
 }
 
+/* The axis whose subscript is no index, but follows from the batch alone, which is nowhere else; -1 = that is
+ * not so. */
+static int chosen_axis(const hr_function *function, const hr_contract *c, const hr_expr *value) {
+    int axis = -1;
+    if (value->op != HR_OP_ELEMENT || value->arg_count != function->tensors[value->tensor].rank ||
+        value->arg_count > HR_GEMM_VIEW_AXES || !c->batch_count)
+        return -1;
+    for (int a = 0; a < value->arg_count; a++) {
+        const hr_expr *subscript = value->args[a];
+        if (subscript->op == HR_OP_INDEX && hr_indices_have(c->batch, c->batch_count, subscript->index))
+            return -1;
+        if (subscript->op == HR_OP_INDEX) continue;
+        if (axis >= 0) return -1;
+        axis = a;
+    }
+    for (int i = 0; axis >= 0 && i < c->m_count + c->n_count + c->k_count; i++) {
+        const int index = i < c->m_count                ? c->m[i]
+                          : i < c->m_count + c->n_count ? c->n[i - c->m_count]
+                                                        : c->k[i - c->m_count - c->n_count];
+        if (hr_expr_has_index(value->args[axis], index)) return -1;
+    }
+    return axis;
+}
+
+/* A matrix of a tensor of them that data choose: the copy engine takes its number as a coordinate. */
+static hr_status choice_make(const hr_plan *plan, const int64_t *extents, const hr_contract *c,
+                             hr_gemm_indices mn, hr_gemm_side *out) {
+    const hr_function *function = plan->normal;
+    const hr_expr *value = out->value;
+    const int axis = chosen_axis(function, c, value);
+    const hr_gemm_indices k = {c->k_count, c->k}, batch = {1, c->batch};
+    if (axis < 0) return HR_OK;
+    hr_expr index = {.op = HR_OP_INDEX, .index = c->batch[0]}, *subscripts[HR_GEMM_VIEW_AXES];
+    for (int a = 0; a < value->arg_count; a++)
+        subscripts[a] = a == axis ? &index : value->args[a];
+    HR_TRY(hr_gemm_view_make(plan, extents, value->tensor, subscripts, out->k_major ? k : mn,
+                             out->k_major ? mn : k, batch, &out->view));
+    if (out->view.rank != 3) out->view.rank = 0;
+    if (!out->view.rank) return HR_OK;
+    out->choice = value->args[axis];
+    return hr_extent_value(function, function->tensors[value->tensor].shape[axis], extents,
+                           &out->view.size[2]);
+}
+
 hr_status hr_gemm_side_make(const hr_plan *plan, const int64_t *extents, const hr_contract *c,
                             const hr_expr *value, hr_gemm_indices mn, hr_gemm_side *out) {
     hr_gemm_indices k = {c->k_count, c->k}, batch = {c->batch_count, c->batch};
@@ -78,7 +122,7 @@ hr_status hr_gemm_side_make(const hr_plan *plan, const int64_t *extents, const h
     out->k_major = hr_cuda_runs_along(plan->normal, value, k_inner) ||
                    !hr_cuda_runs_along(plan->normal, value, mn_inner);
     if (has_chunks(plan, extents, c, value, out->k_major ? k_inner : mn_inner)) out->load = HR_GEMM_CHUNKS;
-    if (!is_plain(plan->normal, value)) return HR_OK;
+    if (!is_plain(plan->normal, value)) return choice_make(plan, extents, c, mn, out);
     return hr_gemm_view_make(plan, extents, value->tensor, value->args, out->k_major ? k : mn,
                              out->k_major ? mn : k, batch, &out->view);
 }
@@ -120,6 +164,7 @@ static void lay_out(const hr_gemm_sizes *s, int64_t mn, hr_cuda_gemm *gemm, hr_g
             pitch = hr_divide_up(along, CHUNK) * CHUNK;
     if (!side->parts) return;
     side->load = HR_GEMM_ELEMENTS;
+    side->choice = NULL;
     side->view = (hr_gemm_view){.tensor = HR_GEMM_SCRATCH,
                                 .rank = 3,
                                 .size = {along, lines, s->batch * side->parts},

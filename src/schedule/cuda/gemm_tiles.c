@@ -208,6 +208,8 @@ static bool fits(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm
     if (!stacks(gemm, tile)) return false;
     if (gemm->mainloop != HR_GEMM_HOPPER) return true;
     if (hr_gemm_sums(tile) > gemm->sums_most) return false;
+    if (hr_gemm_is_raw(gemm) && tile->roles == HR_GEMM_PING_PONG && tile->m > GROUP_ROWS)
+        return false; /* a left operand of 128 rows is too many registers */
     if (is_for_chains(tile) && !hr_gemm_chain(gemm) && gemm->rights == 1) return false;
     if (!gemm->right.k_major && hr_gemm_right_columns(gemm, tile) % 64) return false;
     return tile->cluster <= plan->limits.cluster_blocks && (tile->cluster == 1 || s->m > tile->m);

@@ -22,6 +22,8 @@
  * consumer_registers; pieces: places of a group for what it stores, 0 = for all of its tile; n_run: see
  * gemm_column.
  *
+ * - left_batch(), right_batch(): which matrix of its tensor an operand is in a batch.
+ *
  * - left_row, left_columns: bytes and elements of a row of a left tile. computes: its elements, raw_type,
  * become wgmma's left operand in registers by left_at(k), where they stand along a row, left_number() and
  * left_pair(); scale_k: neighbours along k that have a factor of their own, 0 = all have one, or none.
@@ -151,14 +153,15 @@ static __device__ inline void gemm_fill(uint32_t tile, const void *map, int firs
                                   barrier);
 }
 
-template <class P>
-static __device__ inline void gemm_produce(const gemm_block &b, const void *left,
+template <class P, class A>
+static __device__ inline void gemm_produce(const A &a, const gemm_block &b, const void *left,
                                            const void *const (&right)[P::rights]) {
     typedef gemm_hopper_memory<P> memory;
     int stage = 0, parity = 1;
     for (int number = b.cluster; number < b.tiles; number += b.clusters) {
         const gemm_work work = gemm_work_at<P>(b, number);
         const int m = (work.tile.m * P::cluster + b.rank) * P::tile_m, n = work.tile.n * P::right_n;
+        const int of_left = P::left_batch(a, work.batch), of_right = P::right_batch(a, work.batch);
 #pragma unroll 1 /* few registers */
         for (int step = work.first; step < work.first + work.steps; step++) {
             const uint32_t place = b.address + stage * memory::stage_bytes, full = b.full + stage * 8;
@@ -166,8 +169,8 @@ static __device__ inline void gemm_produce(const gemm_block &b, const void *left
             ptx_mbarrier_arrive_expect(full, memory::come_bytes);
             const int pair = P::pairs == 1 ? 0 : step / b.k_steps, of_pair = step - pair * b.k_steps;
             const int k = of_pair * P::k_step;
-            const int left_batch = work.batch + (int)(P::left_parts >> 4 * pair & 15) * b.batches;
-            const int right_batch = work.batch + (int)(P::right_parts >> 4 * pair & 15) * b.batches;
+            const int left_batch = of_left + (int)(P::left_parts >> 4 * pair & 15) * b.batches;
+            const int right_batch = of_right + (int)(P::right_parts >> 4 * pair & 15) * b.batches;
             gemm_fill<typename P::left, P::left_rows, 1>(place, left, m, of_pair * P::left_columns,
                                                          left_batch, 0, full);
 #pragma unroll
@@ -637,7 +640,7 @@ static __device__ inline void gemm_hopper(const A &a, const gemm_size size, cons
     const int group = __shfl_sync(0xffffffffu, (int)threadIdx.x / 128, 0);
     if (group == 0) {
         ptx_registers_give<P::producer_registers>();
-        if (threadIdx.x == 0) gemm_produce<P>(b, maps.left, maps.right);
+        if (threadIdx.x == 0) gemm_produce<P>(a, b, maps.left, maps.right);
         __syncwarp();
     } else {
         ptx_registers_take<P::consumer_registers>();
