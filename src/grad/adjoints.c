@@ -294,6 +294,29 @@ static hr_visit reads_wider(const hr_expr *node, const void *context) {
                           node->arg_count > source->tensors[walk->statement->tensor].rank);
 }
 
+/* Some factor is a sum, or an element of a local that will hold one. */
+static bool has_sum(hr_algebra *algebra, hr_terms sum) {
+    for (int i = 0; i < sum.count; i++)
+        for (int f = 0; f < sum.terms[i].factor_count; f++) {
+            const hr_expr *base = sum.terms[i].factors[f].base;
+            const hr_held_value *held = hr_held_by(algebra, base);
+            if ((held ? held->value : base)->op == HR_OP_REDUCE_SUM) return true;
+        }
+    return false;
+}
+
+/* A local that is rounded to 16 bits has its gradient rounded so, where that is a sum of its own: products
+ * take it, and it is kept, in 16 bits. */
+static hr_terms rounded_as(hr_derivation *derivation, const hr_statement *statement, hr_terms sum) {
+    hr_algebra *algebra = derivation->algebra;
+    const hr_expr *value = statement->value;
+    if (derivation->source->tensors[statement->tensor].role != HR_ROLE_LOCAL || !hr_rounds_to_half(value) ||
+        !has_sum(algebra, sum))
+        return sum;
+    hr_expr *arg = hr_terms_compose(algebra, hr_terms_joined(algebra, sum));
+    return hr_terms_of(algebra, hr_graph_with_args(derivation->graph, value, &arg));
+}
+
 /* What the statement's elements were given, over its own indices. */
 static hr_terms statement_adjoint(statement_walk *walk) {
     hr_derivation *derivation = walk->derivation;
@@ -310,6 +333,7 @@ static hr_terms statement_adjoint(statement_walk *walk) {
     if (sum.count > 1 && (hr_expr_find(statement->value, is_reduction, NULL) ||
                           hr_expr_find(statement->value, reads_wider, walk) || sums_in(algebra, sum) > 1))
         sum = hr_terms_joined(algebra, sum);
+    sum = rounded_as(derivation, statement, sum);
     if (derivation->source->tensors[statement->tensor].role == HR_ROLE_LOCAL && sum.count)
         hr_name_value(derivation, hr_terms_compose(algebra, sum),
                       hr_arena_format(derivation->graph->arena, "d%s",

@@ -43,6 +43,8 @@ typedef struct hr_algebra {
     bool *free_known;
     int known_count, known_capacity;
     struct hr_known_value *known;
+    int made_count, made_capacity;
+    struct hr_known_value *made; /* sums that statements make, and what they become there */
     int held_count, held_capacity;
     struct hr_held_value *held;
     int sum_capacity;
@@ -93,6 +95,9 @@ typedef struct hr_known_value {
 void hr_known_add(hr_algebra *algebra, hr_expr *value, hr_expr *element);
 /* The element that holds the value, else the value. */
 hr_expr *hr_known_element(const hr_algebra *algebra, hr_expr *value);
+/* A statement makes `sum`, as `value`: rounded, maybe. What it becomes there, or NULL. */
+void hr_made_add(hr_algebra *algebra, hr_expr *sum, hr_expr *value);
+hr_expr *hr_made_value(const hr_algebra *algebra, const hr_expr *sum);
 /* The value that the element holds, else the element. */
 hr_expr *hr_known_meaning(const hr_algebra *algebra, hr_expr *element);
 

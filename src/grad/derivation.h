@@ -97,6 +97,9 @@ hr_expr *hr_scan_at_first(hr_derivation *derivation, const hr_expr *scan);
 /* exp(a - b), with the mask of `a` outside. */
 hr_expr *hr_primal_exponential(hr_algebra *algebra, hr_expr *a, hr_expr *b);
 
+/* The value is rounded to bf16, f16 or a dtype that is bound later. */
+bool hr_rounds_to_half(const hr_expr *value);
+
 /* ---- adjoints.c: adjoints ---- */
 
 /* Some argument of it may have a gradient. */

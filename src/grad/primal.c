@@ -271,6 +271,11 @@ hr_expr *hr_product_of_others(hr_derivation *derivation, const hr_expr *node) {
                    (hr_expr *[]){hr_make_binary(algebra, HR_OP_EQ, zeros, own), others, zero});
 }
 
+bool hr_rounds_to_half(const hr_expr *value) {
+    return value->op == HR_OP_CONVERT && hr_type_is_float(value->args[0]->type) &&
+           (value->variable || value->dtype == HR_BF16 || value->dtype == HR_F16);
+}
+
 /* ---- what elements hold ---- */
 
 /* A sum of products as it is made elsewhere. */
@@ -309,6 +314,8 @@ static void statement_prepare(hr_derivation *derivation, int s) {
     hr_expr *value = hr_rewriting_of(&derivation->primal, statement->value);
     derivation->values[s] = value;
     hr_name_value(derivation, value, derivation->source->tensors[statement->tensor].name);
+    hr_expr *inner = hr_rounds_to_half(value) ? value->args[0] : value;
+    if (inner->op == HR_OP_REDUCE_SUM) hr_made_add(algebra, normal_sum(algebra, inner), value);
     const bool element_is_it = statement->store == HR_STORE_WHOLE && derivation->saved[statement->tensor] &&
                                (value->arg_count || value->op == HR_OP_INDEX);
     if (!element_is_it || value->op == HR_OP_ELEMENT || !holds_all(derivation, statement->tensor, value))

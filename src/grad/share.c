@@ -306,14 +306,18 @@ static hr_expr *rounded_like(sharing *s, hr_expr *value, const hr_expr *other) {
                                                          .args = &value});
 }
 
-/* The local is rounded to 16 bits by its own statement. */
-static bool is_rounded(const sharing *s, const hr_expr *element) {
+/* The conversion with which its own statement rounds a local to 16 bits; NULL = it does not. */
+static const hr_expr *rounding_of(const sharing *s, const hr_expr *element) {
     const hr_function *function = s->algebra->graph->function;
+    if (element->op != HR_OP_ELEMENT) return NULL;
     for (int i = 0; i < function->statement_count; i++)
         if (function->statements[i].tensor == element->tensor)
-            return function->statements[i].value->op == HR_OP_CONVERT &&
-                   hr_type_is_float(function->statements[i].value->type);
-    return false;
+            return hr_rounds_to_half(function->statements[i].value) ? function->statements[i].value : NULL;
+    return NULL;
+}
+
+static bool is_rounded(const sharing *s, const hr_expr *element) {
+    return rounding_of(s, element) != NULL;
 }
 
 /* The body of a sum over `bound` as a matrix product's; the same where it is none. */
@@ -329,8 +333,11 @@ static hr_expr *product_body(sharing *s, hr_expr *body, hr_index_set bound) {
                               s->algebra->graph->function->tensors[sides[i]->tensor].role == HR_ROLE_LOCAL &&
                               sides[i]->tensor >= s->derivation->source->tensor_count &&
                               !hr_is_cotangent(s->derivation, sides[i]->tensor);
-        if (computed && is_declared(s, other) && !is_rounded(s, sides[i]))
+        if (!computed || is_rounded(s, sides[i])) continue;
+        if (is_declared(s, other))
             sides[i] = rounded_like(s, sides[i], other);
+        else if (rounding_of(s, other))
+            sides[i] = hr_graph_with_args(s->algebra->graph, rounding_of(s, other), &sides[i]);
     }
     return hr_graph_with_args(s->algebra->graph, body, sides);
 }
@@ -357,7 +364,8 @@ static hr_expr *with_settled_args(sharing *s, const hr_expr *node) {
         hr_index_set bound = 0;
         for (int i = 0; i < node->bound_count; i++)
             bound |= hr_index_bit(s->algebra, node->bound[i]);
-        args[0] = product_body(s, args[0], bound);
+        hr_expr *holder = is_leaf(args[0]) ? NULL : holder_of(s, args[0]);
+        args[0] = holder ? holder : product_body(s, args[0], bound);
     }
     if (hr_op_is_reduction(node->op) || hr_op_is_scan(node->op))
         return hr_graph_with_args(s->algebra->graph, node, args);

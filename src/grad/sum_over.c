@@ -6,15 +6,32 @@
 
 /* ---- values that an element holds ---- */
 
-void hr_known_add(hr_algebra *algebra, hr_expr *value, hr_expr *element) {
-    if (algebra->known_count == algebra->known_capacity) {
-        const int capacity = algebra->known_capacity ? 2 * algebra->known_capacity : 16;
-        hr_known_value *known = hr_algebra_take(algebra, (size_t)capacity * sizeof *known);
-        if (algebra->known_count) memcpy(known, algebra->known, (size_t)algebra->known_count * sizeof *known);
-        algebra->known = known;
-        algebra->known_capacity = capacity;
+static void value_add(hr_algebra *algebra, hr_known_value **list, int *count, int *capacity,
+                      hr_known_value one) {
+    if (*count == *capacity) {
+        const int more = *capacity ? 2 * *capacity : 16;
+        hr_known_value *grown = hr_algebra_take(algebra, (size_t)more * sizeof *grown);
+        if (*count) memcpy(grown, *list, (size_t)*count * sizeof *grown);
+        *list = grown;
+        *capacity = more;
     }
-    algebra->known[algebra->known_count++] = (hr_known_value){value, element};
+    (*list)[(*count)++] = one;
+}
+
+void hr_known_add(hr_algebra *algebra, hr_expr *value, hr_expr *element) {
+    value_add(algebra, &algebra->known, &algebra->known_count, &algebra->known_capacity,
+              (hr_known_value){value, element});
+}
+
+void hr_made_add(hr_algebra *algebra, hr_expr *sum, hr_expr *value) {
+    value_add(algebra, &algebra->made, &algebra->made_count, &algebra->made_capacity,
+              (hr_known_value){sum, value});
+}
+
+hr_expr *hr_made_value(const hr_algebra *algebra, const hr_expr *sum) {
+    for (int i = 0; i < algebra->made_count; i++)
+        if (algebra->made[i].value == sum) return algebra->made[i].element;
+    return NULL;
 }
 
 hr_expr *hr_known_element(const hr_algebra *algebra, hr_expr *value) {
@@ -172,7 +189,8 @@ static hr_expr *through_known(hr_algebra *algebra, const hr_term *part, hr_index
         hr_index_set grown = over;
         hr_term held = split_off(algebra, &rest, over, &grown);
         hr_expr *value = summed(algebra, &held, over), *element = hr_known_element(algebra, value);
-        if (element == value) continue;
+        if (element == value) element = hr_made_value(algebra, value);
+        if (!element) continue;
         hr_index_set bound = 0;
         for (int i = 0; i < inner.base->bound_count; i++)
             bound |= hr_index_bit(algebra, inner.base->bound[i]);

@@ -21,6 +21,7 @@ typedef struct inlining {
     bool all;   /* every element of such a local is replaced, not those beside the one in hand alone */
     const bool *products;  /* then: in these statements alone, or NULL = in all */
     const bool *elsewhere; /* with it: by tensor, others read it, so that it is in memory anyway */
+    const bool *chosen;    /* by tensor: such locals alone, or NULL = all that are cheap */
     int budget;            /* nodes still to be visited, of all statements */
 } inlining;
 
@@ -44,9 +45,9 @@ static bool is_cheap(const inlining *s, const hr_statement *statement) {
     const int tensor = statement->tensor;
     bool local =
         s->graph->function->tensors[tensor].role == HR_ROLE_LOCAL && s->graph->storage[tensor] == tensor;
-    return local && !(s->elsewhere && s->elsewhere[tensor]) && statement->store == HR_STORE_WHOLE &&
-           !hr_op_is_reduction(statement->value->op) && !hr_op_is_scan(statement->value->op) &&
-           cost(s, statement->value) <= NODES_MOST;
+    return local && !(s->elsewhere && s->elsewhere[tensor]) && (!s->chosen || s->chosen[tensor]) &&
+           statement->store == HR_STORE_WHOLE && !hr_op_is_reduction(statement->value->op) &&
+           !hr_op_is_scan(statement->value->op) && cost(s, statement->value) <= NODES_MOST;
 }
 
 /* ---- elements that are what they are made from ---- */
@@ -175,6 +176,10 @@ void hr_graph_inline_cheap(hr_graph *graph) {
     inline_locals((inlining){.graph = graph, .all = true});
 }
 
+bool hr_graph_inline_chosen(hr_graph *graph, const bool *chosen) {
+    return inline_locals((inlining){.graph = graph, .all = true, .chosen = chosen});
+}
+
 /* ---- operands of products ---- */
 
 /* Which tensors are read by more than products and what becomes a part of those; readers come after what they
@@ -187,6 +192,30 @@ static void find_elsewhere(const inlining *s, bool *elsewhere) {
         hr_expr_mark_read(statement->value, elsewhere);
         for (int a = 0; a < statement->subscript_count; a++)
             hr_expr_mark_read(statement->subscripts[a], elsewhere);
+    }
+}
+
+/* The statement's value is rounded to 16 bits: as a local it takes two bytes. */
+static bool is_rounded_to_half(const hr_statement *statement) {
+    const hr_expr *value = statement->value;
+    return value->op == HR_OP_CONVERT && (value->dtype == HR_BF16 || value->dtype == HR_F16);
+}
+
+/* A local in 16 bits is kept where a product makes it, or several products take it: made anew as an operand
+ * it would be read in f32, or made several times. */
+static void find_kept(const inlining *s, bool *elsewhere) {
+    const hr_function *function = s->graph->function;
+    for (int i = 0; i < function->statement_count; i++) {
+        const hr_statement *statement = &function->statements[i];
+        if (!is_rounded_to_half(statement)) continue;
+        int takers = 0;
+        bool made = false;
+        for (int j = 0; j < function->statement_count; j++) {
+            if (!s->products[j]) continue;
+            takers += hr_expr_reads(function->statements[j].value, statement->tensor);
+            made = made || hr_expr_reads(statement->value, function->statements[j].tensor);
+        }
+        if (made || takers > 1) elsewhere[statement->tensor] = true;
     }
 }
 
@@ -206,6 +235,7 @@ hr_status hr_pass_operands(hr_graph *graph, bool bytes) {
     if (there) {
         inlining s = {.graph = graph, .all = true, .products = products, .elsewhere = elsewhere};
         find_elsewhere(&s, elsewhere);
+        find_kept(&s, elsewhere);
         any = inline_locals(s);
     }
     free(products);

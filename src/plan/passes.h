@@ -60,6 +60,10 @@ hr_status hr_pass_group(hr_graph *graph, const int64_t *extents, hr_plan *plan, 
 /* Requires group. Provides plan->materialised and which steps are stored. */
 hr_status hr_pass_materialise(hr_graph *graph, hr_plan *plan);
 
+/* Requires group. Provides: locals that cost less to make anew than to keep are made anew by their readers.
+ * `any`: some were, group again. */
+hr_status hr_pass_recompute(hr_graph *graph, const hr_plan *plan, bool *any);
+
 /* Requires group. Provides: step values in which elements of the same stage are replaced, passes in which
  * what is overwritten was read, shapes. */
 hr_status hr_pass_values(hr_graph *graph, hr_plan *plan);
@@ -119,6 +123,9 @@ void hr_graph_inline_shifted(hr_graph *graph);
 
 /* The same for every element of a cheap local of two axes and more. */
 void hr_graph_inline_cheap(hr_graph *graph);
+
+/* The same for the cheap ones of those locals, by tensor; whether there was one. */
+bool hr_graph_inline_chosen(hr_graph *graph, const bool *chosen);
 
 /* Statements of locals that nothing reads are left out. */
 void hr_graph_drop_unread(hr_graph *graph);

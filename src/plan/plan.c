@@ -31,6 +31,40 @@ static hr_status check_stages(const hr_graph *graph, const hr_plan *plan) {
     return plan->stage_count * nodes > STAGES_TIMES_NODES ? hr_graph_too_large(graph) : HR_OK;
 }
 
+/* What is rounded to 16 bits before it is kept takes 16 bits. */
+static void narrow_locals(hr_graph *graph, const hr_plan *plan) {
+    hr_function *function = graph->function;
+    for (int s = 0; s < function->statement_count; s++) {
+        const hr_statement *statement = &function->statements[s];
+        hr_tensor *tensor = &function->tensors[statement->tensor];
+        const hr_expr *value = statement->value;
+        const bool local =
+            tensor->role == HR_ROLE_LOCAL && graph->storage[statement->tensor] == statement->tensor;
+        if (local && plan->materialised[statement->tensor] && statement->store == HR_STORE_WHOLE &&
+            value->op == HR_OP_CONVERT && (value->dtype == HR_BF16 || value->dtype == HR_F16))
+            tensor->dtype = value->dtype;
+    }
+}
+
+static hr_status group_once(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused) {
+    plan->stage_count = 0;
+    HR_TRY(hr_pass_group(graph, extents, plan, unfused));
+    return hr_pass_materialise(graph, plan);
+}
+
+/* Stages, and once more where locals that they would keep are better made anew. */
+static hr_status group(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused) {
+    bool any = false;
+    HR_TRY(group_once(graph, extents, plan, unfused));
+    if (unfused) return HR_OK;
+    narrow_locals(graph, plan);
+    HR_TRY(hr_pass_recompute(graph, plan, &any));
+    if (!any) return HR_OK;
+    HR_TRY(group_once(graph, extents, plan, false));
+    narrow_locals(graph, plan);
+    return HR_OK;
+}
+
 static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused) {
     HR_TRY(hr_pass_normalise(graph, unfused ? NULL : extents));
     HR_TRY(hr_pass_guards(graph, extents));
@@ -46,8 +80,7 @@ static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *p
     if (once) HR_TRY(hr_pass_once_a_column(graph, extents));
     if (guess) HR_TRY(hr_pass_first_guess(graph, extents));
     if (guess) HR_TRY(hr_pass_column_guess(graph, extents));
-    HR_TRY(hr_pass_group(graph, extents, plan, unfused));
-    HR_TRY(hr_pass_materialise(graph, plan));
+    HR_TRY(group(graph, extents, plan, unfused));
     HR_TRY(check_stages(graph, plan));
     plan->normal = graph->function;
     HR_TRY(hr_pass_values(graph, plan));
