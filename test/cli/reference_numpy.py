@@ -195,7 +195,8 @@ def embedding_backward(a, low):
 def attention(a, low):
     s = np.einsum("bhid,bhjd->bhij", a["q"], a["k"]) / math.sqrt(a["q"].shape[-1])
     i, j = np.arange(s.shape[2])[:, None], np.arange(s.shape[3])[None, :]
-    return dict(o=softmax(np.where(j <= i, s, -np.inf)) @ a["v"])
+    s = np.where(j <= i, s, -np.inf)
+    return dict(o=softmax(s) @ a["v"], lse=logsumexp(s))
 
 
 def attention_backward(a, low):
@@ -203,8 +204,8 @@ def attention_backward(a, low):
     i, j = np.arange(s.shape[2])[:, None], np.arange(s.shape[3])[None, :]
     p = np.where(j <= i, np.exp(s - a["lse"][..., None]), 0)
     along = (a["do"] * a["o"]).sum(-1, keepdims=True)
-    ds = p * (np.einsum("bhie,bhje->bhij", a["do"], a["v"]) - along) / math.sqrt(a["q"].shape[-1])
-    p, ds = stored(low, p), stored(low, ds)
+    ds = p * (np.einsum("bhie,bhje->bhij", a["do"], a["v"]) - along)
+    p, ds = stored(low, p), stored(low, ds) / math.sqrt(a["q"].shape[-1])
     return dict(dq=ds @ a["k"], dk=ds.swapaxes(2, 3) @ a["q"], dv=p.swapaxes(2, 3) @ a["do"])
 
 
@@ -340,6 +341,44 @@ def grpo_loss_backward(a, low):
     return dict(dlogits=away * (given * a["dloss"])[:, None])
 
 
+def linear_gelu_training(a, low):
+    h = a["x"] @ a["w"].T + a["b"]
+    return dict(h=h, y=gelu_tanh(stored(low, h)))
+
+
+def linear_gelu_backward(a, low):
+    g = a["dy"] * gelu_tanh_slope(a["h"])
+    return dict(dx=stored(low, g) @ a["w"], dw=stored(low, g).T @ a["x"], db=g.sum(0))
+
+
+def linear_int8_backward(a, low):
+    w = a["q"] * a["scale"][:, :, None]
+    dw = np.einsum("mn,mgs->ngs", a["dy"], a["x"])
+    return dict(dscale=(dw * a["q"]).sum(2), dx=np.einsum("mn,ngs->mgs", a["dy"], w))
+
+
+def norm_linear(a, low):
+    rstd = 1 / np.sqrt(row_mean(a["x"] ** 2)[:, 0] + a["eps"])
+    return dict(rstd=rstd, y=stored(low, a["x"] * stored("f32", rstd)[:, None] * a["weight"]) @ a["w"].T)
+
+
+def norm_linear_backward(a, low):
+    dnormal, h = stored(low, a["dy"] @ a["w"]), a["x"] * a["rstd"][:, None]
+    g = dnormal * a["weight"]
+    dx = (g - h * row_mean(h * g)) * a["rstd"][:, None]
+    return dict(dx=dx, dweight=(h * dnormal).sum(0), dw=a["dy"].T @ stored(low, h * a["weight"]))
+
+
+def linear_recurrence_backward(a, low):
+    h = linear_recurrence(a, low)["h"]
+    before = np.concatenate((a["start"][:, None], h[:, :-1]), 1)
+    g, given = np.zeros_like(h), np.zeros_like(a["start"])
+    for s in reversed(range(h.shape[1])):
+        g[:, s] = given = given + a["dh"][:, s]
+        given = given * a["a"][:, s]
+    return dict(da=g * before, db=g, dstart=given)
+
+
 def linear_recurrence(a, low):
     h, state = np.zeros_like(a["b"]), a["start"]
     for s in range(h.shape[1]):
@@ -351,6 +390,15 @@ MATH = dict(
     cumsum=lambda a, low: dict(y=np.cumsum(a["x"], 1)),
     topk=topk,
     linear_recurrence=linear_recurrence,
+    linear_recurrence_backward=linear_recurrence_backward,
+    cumsum_backward=lambda a, low: dict(dx=np.cumsum(a["dy"][:, ::-1], 1)[:, ::-1]),
+    linear_gelu_training=linear_gelu_training,
+    linear_gelu_backward=linear_gelu_backward,
+    linear_int8_backward=linear_int8_backward,
+    norm_linear=norm_linear,
+    norm_linear_backward=norm_linear_backward,
+    matmul_backward=lambda a, low: dict(da=a["dc"] @ a["b"].T, db=a["a"].T @ a["dc"]),
+    attention_training=attention,
     conv1d=conv1d,
     conv1d_backward=conv_backward,
     conv2d=conv2d,
