@@ -108,7 +108,43 @@ static void test_backward(void **state) {
     }
 }
 
+/* A transformer's block and its derived backward pass: what is rounded is kept in 16 bits. */
+static void test_block(void **state) {
+    (void)state;
+    static const char *const files[] = {"gpt2_block", "gpt2_block_backward"};
+    for (int f = 0; f < 2; f++) {
+        char path[512];
+        hr_program *program;
+        hr_plan *plan;
+        size_t length;
+        int64_t extents[EXTENTS_MAX];
+        cuda_case one = {.extents = extents, .limits = cuda_case_limits(90, 132), .seed = 3, .points = 60};
+        snprintf(path, sizeof path, "%s/examples/%s.hr", HR_SOURCE_DIR, files[f]);
+        char *text = file_text(path, &length);
+        assert_non_null(text);
+        if (hr_program_parse(path, text, length, &program) != HR_OK) fail_msg("%s", hr_last_error());
+        one.function = &program->functions[0];
+        for (int e = 0; e < one.function->extent_count; e++) {
+            static const struct {
+                char name;
+                int64_t size;
+            } sizes[] = {{'T', 33}, {'C', 64}, {'H', 2}, {'D', 32}, {'F', 72}};
+            for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
+                if (one.function->extents[e][0] == sizes[s].name) extents[e] = sizes[s].size;
+        }
+        assert_int_equal(hr_schedule_create(one.function, extents, NULL, &one.limits, NULL, &plan), HR_OK);
+        int narrow = 0;
+        for (int t = hr_function_arguments(plan->normal); t < plan->normal->tensor_count; t++)
+            narrow += plan->materialised[t] && plan->normal->tensors[t].dtype == HR_BF16;
+        if (narrow < 5) fail_msg("%d locals of %s are kept in 16 bits", narrow, files[f]);
+        expect_right(&one, f);
+        hr_plan_destroy(plan);
+        hr_program_destroy(program);
+        free(text);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_backward)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_backward), cmocka_unit_test(test_block)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

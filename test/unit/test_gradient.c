@@ -354,41 +354,24 @@ static void test_slopes(void **state) {
 
 /* A transformer's block, 14 lines: its backward pass is no longer than a person would write it, and asks for
  * no more than two forward passes beside the values that it computes again. */
-static const char *const block =
-    "kernel block(x: bf16[T, C], g1: bf16[C], b1: bf16[C], wq: bf16[H, D, C], wk: bf16[H, D, C], wv:"
-    " bf16[H, D, C], wo: bf16[C, H, D], g2: bf16[C], b2: bf16[C], w1: bf16[F, C], c1: bf16[F], w2:"
-    " bf16[C, F], c2: bf16[C])\n"
-    "    -> (y: bf16[T, C])\n"
-    "{\n"
-    "    mean1[t] = sum[c](x[t, c]) / C\n"
-    "    rstd1[t] = rsqrt(sum[c]((x[t, c] - mean1[t])^2) / C + 1e-5)\n"
-    "    n1[t, c] = bf16((x[t, c] - mean1[t]) * rstd1[t] * g1[c] + b1[c])\n"
-    "    q[h, t, d] = bf16(sum[c](n1[t, c] * wq[h, d, c]))\n"
-    "    k[h, t, d] = bf16(sum[c](n1[t, c] * wk[h, d, c]))\n"
-    "    v[h, t, d] = bf16(sum[c](n1[t, c] * wv[h, d, c]))\n"
-    "    s[h, t, u < T] = where(u <= t, sum[d](q[h, t, d] * k[h, u, d]) * rsqrt(D), -inf)\n"
-    "    o[h, t, d] = bf16(sum[u < T](softmax[u](s[h, t, u]) * v[h, u, d]))\n"
-    "    r[t, c] = x[t, c] + sum[h, d](o[h, t, d] * wo[c, h, d])\n"
-    "    mean2[t] = sum[c](r[t, c]) / C\n"
-    "    rstd2[t] = rsqrt(sum[c]((r[t, c] - mean2[t])^2) / C + 1e-5)\n"
-    "    n2[t, c] = bf16((r[t, c] - mean2[t]) * rstd2[t] * g2[c] + b2[c])\n"
-    "    m[t, f] = bf16(gelu_tanh(sum[c](n2[t, c] * w1[f, c]) + c1[f]))\n"
-    "    y[t, c] = r[t, c] + sum[f](m[t, f] * w2[c, f]) + c2[c]\n"
-    "}\n";
 
 static void test_block(void **state) {
     (void)state;
+    size_t length;
+    char *block = file_text(HR_SOURCE_DIR "/examples/gpt2_block.hr", &length);
+    assert_non_null(block);
     char *out, *notes;
     int lines = 0;
     hr_gradient_check found = {.size = sizeof found};
-    agrees("block.hr", block, strlen(block), NULL);
-    if (hr_gradient_text("block.hr", block, strlen(block), NULL, NULL, &out, &notes) != HR_OK)
+    agrees("block.hr", block, length, NULL);
+    if (hr_gradient_text("block.hr", block, length, NULL, NULL, &out, &notes) != HR_OK)
         fail_msg("%s", hr_last_error());
     for (const char *at = strstr(out, "\n{\n") + 3; *at && *at != '}'; at = strchr(at, '\n') + 1)
         lines++;
     if (lines > 60) fail_msg("%d lines:\n%s", lines, out);
-    assert_int_equal(hr_gradient_verify("block.hr", block, strlen(block), NULL, NULL, &found), HR_OK);
+    assert_int_equal(hr_gradient_verify("block.hr", block, length, NULL, NULL, &found), HR_OK);
     assert_true(found.backward.operations <= 3 * found.forward.operations);
+    free(block);
     free(out);
     free(notes);
 }
