@@ -11,6 +11,7 @@
 #include "plan/passes.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* A plain use of an index: statement `s` has it as the whole subscript of axis `axis` of `tensor`. */
 typedef struct plain_use {
@@ -104,14 +105,50 @@ static int compare_uses(const void *left, const void *right) {
     return (a->index > b->index) - (a->index < b->index);
 }
 
-static void merge_uses(unifier *u, bool locals) {
+/* The text calls both alike. */
+static bool is_called_alike(const unifier *u, int a, int b) {
+    const hr_index *indices = u->graph->function->indices;
+    return strcmp(indices[a].name, indices[b].name) == 0;
+}
+
+static void merge_uses(unifier *u, bool locals, bool alike) {
     for (int i = 0; i < u->use_count; i++) {
         bool is_local = u->graph->function->tensors[u->uses[i].tensor].role == HR_ROLE_LOCAL;
         if (is_local != locals) continue;
         for (int j = i + 1; j < u->use_count && u->uses[j].tensor == u->uses[i].tensor &&
                             u->uses[j].axis == u->uses[i].axis && j < i + 256;
              j++)
-            merge(u, u->uses[i].index, u->uses[j].index);
+            if (!alike || is_called_alike(u, u->uses[i].index, u->uses[j].index))
+                merge(u, u->uses[i].index, u->uses[j].index);
+    }
+}
+
+/* An element of a local where one of as many axes is made from it: of a product that is its epilogue. */
+static hr_visit merge_element(void *context, const hr_expr *node) {
+    unifier *u = context;
+    const hr_function *function = u->graph->function;
+    const hr_statement *reader = &function->statements[u->statement], *maker = NULL;
+    if (node->op != HR_OP_ELEMENT || node->arg_count != reader->domain_count ||
+        function->tensors[node->tensor].role != HR_ROLE_LOCAL)
+        return HR_VISIT_ON;
+    for (int s = 0; s < u->statement; s++)
+        if (function->statements[s].tensor == node->tensor) maker = &function->statements[s];
+    if (!maker || maker->store != HR_STORE_WHOLE || maker->domain_count != node->arg_count)
+        return HR_VISIT_ON;
+    for (int a = 0; a < node->arg_count; a++)
+        if (node->args[a]->op != HR_OP_INDEX || maker->subscripts[a]->op != HR_OP_INDEX ||
+            !hr_indices_have(reader->domain, reader->domain_count, node->args[a]->index))
+            return HR_VISIT_ON;
+    for (int a = 0; a < node->arg_count; a++)
+        merge(u, maker->subscripts[a]->index, node->args[a]->index);
+    return HR_VISIT_ON;
+}
+
+static void merge_chains(unifier *u) {
+    const hr_function *function = u->graph->function;
+    for (u->statement = 0; u->statement < function->statement_count; u->statement++) {
+        const hr_expr *value = function->statements[u->statement].value;
+        if (!hr_op_is_reduction(value->op)) hr_expr_visit(value, merge_element, u);
     }
 }
 
@@ -183,8 +220,11 @@ hr_status hr_pass_unify(hr_graph *graph) {
     if (!u.failed) collect_all(&u);
     if (!u.failed) {
         if (u.use_count) qsort(u.uses, (size_t)u.use_count, sizeof *u.uses, compare_uses);
-        merge_uses(&u, true);
-        merge_uses(&u, false);
+        merge_chains(&u);
+        merge_uses(&u, true, true); /* first: an axis that is read by two indices goes with its own name */
+        merge_uses(&u, true, false);
+        merge_uses(&u, false, true);
+        merge_uses(&u, false, false);
         merge_domains(&u);
         rewrite_statements(&u);
     }
