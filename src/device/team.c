@@ -11,7 +11,7 @@
 #include "device/team.h"
 
 #include "base/clock.h"
-#include "device/places.h"
+#include "device/team_places.h"
 
 #include <limits.h>
 #include <linux/futex.h>

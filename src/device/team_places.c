@@ -1,6 +1,6 @@
-/* Counts of shared processors. In and out: see places.h. */
+/* Counts of shared processors. In and out: see team_places.h. */
 #define _GNU_SOURCE
-#include "device/places.h"
+#include "device/team_places.h"
 
 #include <string.h>
 

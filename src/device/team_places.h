@@ -6,8 +6,8 @@
  *
  * In: processors, as sched_getcpu() tells them. Out: whether a worker moves, and where to. No system call is
  * made here. */
-#ifndef HR_DEVICE_PLACES_H
-#define HR_DEVICE_PLACES_H
+#ifndef HR_DEVICE_TEAM_PLACES_H
+#define HR_DEVICE_TEAM_PLACES_H
 
 #include <sched.h>
 #include <stdatomic.h>
