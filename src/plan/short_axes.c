@@ -20,8 +20,9 @@ enum { TAPS_MOST = 16, ROW_MOST = 8, ROWS_MOST = 4 };
 typedef struct finder {
     const hr_function *function;
     const int64_t *extents;
-    bool rows;  /* lanes run along rows, and what is made of short ones is written out, too */
-    int domain; /* indices of the statement in hand */
+    bool rows; /* lanes run along rows, and what is made of short ones is written out, too */
+    const hr_statement *statement; /* in hand */
+    int domain;                    /* its indices */
     int64_t *fixed;
     bool *seen; /* by index */
     int found;
@@ -59,7 +60,8 @@ static hr_visit is_largest(const hr_expr *node, const void *context) {
 
 static int64_t most_of(const finder *f, const hr_expr *reduction, int index) {
     const bool terms = reduction->op == HR_OP_REDUCE_SUM || reduction->op == HR_OP_REDUCE_MEAN ||
-                       reduction->op == HR_OP_REDUCE_MAX || reduction->op == HR_OP_REDUCE_MIN;
+                       reduction->op == HR_OP_REDUCE_MAX || reduction->op == HR_OP_REDUCE_MIN ||
+                       reduction->op == HR_OP_REDUCE_PROD;
     if (hr_expr_find(reduction->args[0], is_window, &(walked){(finder *)f, index})) return TAPS_MOST;
     if (!terms || !f->rows || !f->domain) return 0;
     const int indices = f->domain + reduction->bound_count;
@@ -78,14 +80,22 @@ static void fix(finder *f, int index, int64_t most) {
     f->found++;
 }
 
-/* Rows of an array that is given, read as they lie. */
+static bool is_of_domain(const hr_statement *statement, int index) {
+    for (int i = 0; i < statement->domain_count; i++)
+        if (statement->domain[i] == index) return true;
+    return false;
+}
+
+/* Rows of an array that is given, read as they lie, an element for each of the statement: the operands of a
+ * product are none. */
 static void look_at_rows(finder *f, const hr_expr *element) {
     const hr_tensor *tensor = &f->function->tensors[element->tensor];
-    if (!f->rows || element->arg_count < 2 ||
+    if (!f->rows || element->arg_count < 2 || element->arg_count != f->domain ||
         (tensor->role != HR_ROLE_INPUT && tensor->role != HR_ROLE_INOUT))
         return;
     for (int a = 0; a < element->arg_count; a++)
-        if (element->args[a]->op != HR_OP_INDEX) return;
+        if (element->args[a]->op != HR_OP_INDEX || !is_of_domain(f->statement, element->args[a]->index))
+            return;
     fix(f, element->args[element->arg_count - 1]->index, ROW_MOST);
 }
 
@@ -105,7 +115,8 @@ const int64_t *hr_short_axes(const hr_function *function, const int64_t *extents
         f.fixed[e] = HR_EXTENT_UNKNOWN;
     hr_walk walk = {.leave = look_at, .context = &f};
     for (int s = 0; s < function->statement_count; s++) {
-        f.domain = function->statements[s].domain_count;
+        f.statement = &function->statements[s];
+        f.domain = f.statement->domain_count;
         hr_walk_through(&walk, function->statements[s].value);
     }
     hr_walk_end(&walk);
