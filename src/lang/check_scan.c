@@ -53,10 +53,11 @@ bool hr_check_before(hr_checker *checker, const hr_expr *element) {
     }
     for (int a = 0; a < element->arg_count && good; a++)
         good = !checker->indices[statement->subscripts[a]->index].normalised;
+    const hr_op scanned = step > 0 ? HR_OP_SCAN_BACK : HR_OP_SCAN;
     if (good && axis >= 0 &&
-        (recurrence->axis < 0 || (recurrence->axis == axis && recurrence->back == (step > 0)))) {
+        (recurrence->axis < 0 || (recurrence->axis == axis && recurrence->scan == scanned))) {
         recurrence->axis = axis;
-        recurrence->back = step > 0;
+        recurrence->scan = scanned;
         return true;
     }
     hr_messages_add(
@@ -228,13 +229,13 @@ static hr_expr *start_of(hr_checker *checker, const hr_recurrence *recurrence, h
     for (const hr_syntax *item = start->left->items; item && good; item = item->next, axis++) {
         const int index = statement->subscripts[axis]->index;
         if (axis == recurrence->axis)
-            right_end = recurrence->back == !is_minus_one(item);
+            right_end = (recurrence->scan == HR_OP_SCAN_BACK) == !is_minus_one(item);
         else
             good = item->kind == HR_SYNTAX_NAME && item->symbol->index == index;
     }
     if (good && !right_end) {
         hr_messages_add(checker->messages, start->left->place,
-                        recurrence->back
+                        recurrence->scan == HR_OP_SCAN_BACK
                             ? "this recurrence of %s reads the element after the assigned one: what stands "
                               "after the last is given, as in h[T] = h0 where t ranges over T"
                             : "this recurrence of %s reads the element before the assigned one: what stands "
@@ -305,5 +306,5 @@ hr_expr *hr_check_recurrence(hr_checker *checker, const hr_recurrence *recurrenc
                        parts.rest ? parts.rest : hr_check_number(checker, place, HR_I64, 0, 0),
                        start_of(checker, recurrence, place)};
     const int along = recurrence->statement->subscripts[recurrence->axis]->index;
-    return scan(checker, recurrence->back ? HR_OP_SCAN_BACK : HR_OP_SCAN, place, along, args);
+    return scan(checker, recurrence->scan, place, along, args);
 }

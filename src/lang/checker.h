@@ -124,8 +124,8 @@ hr_expr *hr_check_reduced(hr_checker *checker, const hr_syntax *syntax);
  * assigns. */
 typedef struct hr_recurrence {
     const hr_statement *statement;
-    int axis;  /* that it goes along; -1 = it has not been read */
-    bool back; /* h[t + 1] */
+    int axis;   /* that it goes along; -1 = it has not been read */
+    hr_op scan; /* HR_OP_SCAN; HR_OP_SCAN_BACK where it reads h[t + 1] */
 } hr_recurrence;
 
 /* The element may be one before: of a tensor that is no inout, in its own statement. */

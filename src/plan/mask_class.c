@@ -105,13 +105,14 @@ static bool collect(term_search *s, const hr_expr *node, int depth) {
     return either ? known > 0 : known == node->arg_count;
 }
 
-void hr_mask_classes_find(const hr_plan *plan, const hr_contract *scores, const hr_expr *condition,
+bool hr_mask_classes_find(const hr_plan *plan, const hr_contract *scores, const hr_expr *condition,
                           hr_mask_classes *out) {
     *out = (hr_mask_classes){0};
-    if (!condition || scores->n_count != 1) return;
+    if (!condition || scores->n_count != 1) return false;
     term_search s = {plan, scores, out, false};
-    out->known = collect(&s, condition, 0) && !s.full;
+    const bool known = collect(&s, condition, 0) && !s.full;
     out->batch = hr_arena_alloc(plan->arena, ((size_t)scores->batch_count + 1) * sizeof *out->batch);
     for (int i = 0; i < scores->batch_count; i++)
         if (hr_expr_has_index(condition, scores->batch[i])) out->batch[out->batch_count++] = scores->batch[i];
+    return known;
 }

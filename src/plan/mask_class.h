@@ -21,15 +21,15 @@ typedef enum hr_mask_part {
 enum { HR_MASK_TERMS_MOST = 4 };
 
 typedef struct hr_mask_classes {
-    bool known; /* blocks may have a class other than "some pairs" */
     int query_count, key_count, batch_count;
     const hr_expr *of_query[HR_MASK_TERMS_MOST], *of_key[HR_MASK_TERMS_MOST];
     int *batch; /* the indices of batches that the condition has */
 } hr_mask_classes;
 
 hr_mask_part hr_mask_part_of(const hr_plan *plan, const hr_contract *scores, const hr_expr *node);
-/* Of NULL, and where there are too many terms, nothing is known. */
-void hr_mask_classes_find(const hr_plan *plan, const hr_contract *scores, const hr_expr *condition,
+/* Whether blocks may have a class other than "some pairs". Of NULL, and where there are too many terms,
+ * nothing is known. */
+bool hr_mask_classes_find(const hr_plan *plan, const hr_contract *scores, const hr_expr *condition,
                           hr_mask_classes *out);
 
 #endif

@@ -437,7 +437,7 @@ static bool product_is(const hr_function *function, const int64_t *extents, cons
                   n = size_of(function, extents, contract->n, contract->n_count);
     const int64_t rows = left ? m : n, vectors = left ? n : m;
     const hr_expr *matrix = left ? contract->left : contract->right;
-    *out = (hr_packed_product){.is_left = left};
+    *out = (hr_packed_product){.side = left ? HR_OPERAND_LEFT : HR_OPERAND_RIGHT};
     if (vectors < 1 || rows < HR_PACKED_ROWS_LEAST) return false;
     if (vectors > HR_PACKED_VECTORS_FEW && !hr_expr_find(matrix, is_byte, function)) return false;
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {

@@ -56,9 +56,11 @@ bool hr_packed_find(const hr_function *function, const int64_t *extents, const h
  * 9 vectors on tiles were faster for numbers of 16 bits (docs/facts.md). */
 enum { HR_PACKED_VECTORS_FEW = 8, HR_PACKED_ROWS_LEAST = 64 };
 
+typedef enum hr_operand_side { HR_OPERAND_LEFT, HR_OPERAND_RIGHT } hr_operand_side;
+
 typedef struct hr_packed_product {
-    bool is_left;   /* the matrix is the left operand */
-    hr_dtype dtype; /* of both where they are multiplied: bf16 or f16 */
+    hr_operand_side side; /* which operand the matrix is */
+    hr_dtype dtype;       /* of both where they are multiplied: bf16 or f16 */
     hr_packed matrix;
 } hr_packed_product;
 

@@ -314,8 +314,8 @@ static void print_product(hr_product_printer *s, const char *type, const char *n
     hr_print(p, ".finish = stage_%d_finish,", s->number);
     hr_print(p, ".arguments = a,");
     if (s->stage->schedule->product.limit && !hr_schedule_attends(p->plan, s->number))
-        hr_print(p, ".%s = stage_%d_limit,", s->stage->schedule->product.limits_depth ? "depths" : "columns",
-                 s->number);
+        hr_print(p, ".%s = stage_%d_limit,",
+                 s->stage->schedule->product.limited == HR_LIMITED_DEPTH ? "depths" : "columns", s->number);
     p->indent--;
     hr_print(p, "};");
 }

@@ -17,7 +17,7 @@ typedef struct thin_printer {
 } thin_printer;
 
 static bool is_left(const thin_printer *t) {
-    return t->thin->product.is_left;
+    return t->thin->product.side == HR_OPERAND_LEFT;
 }
 
 /* ---- functions ---- */

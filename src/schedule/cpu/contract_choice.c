@@ -91,7 +91,7 @@ static void limit_take(const hr_plan *plan, const hr_stage *stage, hr_contract_c
             if (hr_expr_contains(head->steps[i].value, values->right->args[0])) return;
         out->limit = head->mask_bound;
         out->limit_more = head->mask_bound_more;
-        out->limits_depth = number != k;
+        out->limited = number == k ? HR_LIMITED_COLUMNS : HR_LIMITED_DEPTH;
     }
 }
 

@@ -276,8 +276,8 @@ static hr_status lists_take(const hr_plan *plan, const hr_contract *scores, cons
                             const int64_t *extents, hr_cuda_attention *out) {
     const int64_t tiles = hr_divide_up(sizes->n, out->tile_n);
     int64_t batches;
-    hr_mask_classes_find(plan, scores, out->softmax.bounded ? NULL : out->softmax.mask, &out->classes);
-    if (!out->classes.known || tiles > LISTED_MOST) return HR_OK;
+    const hr_expr *mask = out->softmax.bounded ? NULL : out->softmax.mask;
+    if (!hr_mask_classes_find(plan, scores, mask, &out->classes) || tiles > LISTED_MOST) return HR_OK;
     HR_TRY(hr_plan_points(plan, out->classes.batch, out->classes.batch_count, extents, &batches));
     out->begin_blocks = hr_saturate_product(batches, hr_divide_up(sizes->m, out->tile_m));
     out->begin_shared_bytes = hr_divide_up(tiles, 16) * 16;

@@ -67,10 +67,10 @@ static int scale_run(const hr_plan *plan, const int64_t *extents, const hr_contr
 
 static hr_status vectors_lie(const hr_plan *plan, const int64_t *extents, const hr_contract *c,
                              const hr_packed_product *product, bool *lie) {
-    const hr_expr *value = product->is_left ? c->right : c->left;
+    const hr_expr *value = product->side == HR_OPERAND_LEFT ? c->right : c->left;
     const hr_gemm_indices k = {c->k_count, c->k}, batch = {c->batch_count, c->batch},
-                          mn = product->is_left ? (hr_gemm_indices){c->n_count, c->n}
-                                                : (hr_gemm_indices){c->m_count, c->m};
+                          mn = product->side == HR_OPERAND_LEFT ? (hr_gemm_indices){c->n_count, c->n}
+                                                                : (hr_gemm_indices){c->m_count, c->m};
     hr_gemm_view view = {0};
     *lie = false;
     if (value->op != HR_OP_ELEMENT || plan->normal->tensors[value->tensor].dtype != product->dtype)
