@@ -325,6 +325,22 @@ static hr_status take_bytes(const hr_plan *plan, const hr_stage *stage, const in
     return HR_OK;
 }
 
+/* All operands as numbers of 16 bits. */
+static hr_status take_words(const hr_plan *plan, const int64_t *extents, const hr_contract *c, hr_dtype dtype,
+                            hr_cuda_gemm *out) {
+    const hr_gemm_indices rows = {c->m_count, c->m}, columns = {c->n_count, c->n};
+    HR_TRY(hr_gemm_side_make(plan, extents, c, c->left, rows, &out->left));
+    HR_TRY(hr_gemm_side_make(plan, extents, c, c->right, columns, &out->right));
+    out->dtype = out->left.dtype = out->right.dtype = dtype;
+    out->pair_count = 1;
+    out->rights = 1 + c->stacked_count;
+    for (int i = 0; i < c->stacked_count; i++) {
+        HR_TRY(hr_gemm_side_make(plan, extents, c, c->stacked[i].right, columns, &out->stacked[i]));
+        out->stacked[i].dtype = dtype;
+    }
+    return HR_OK;
+}
+
 /* ---- which ---- */
 
 /* In words, what keeps the tensor cores from it; NULL = nothing. */
@@ -347,18 +363,8 @@ hr_status hr_gemm_operands(const hr_plan *plan, const hr_stage *stage, const int
     if (bytes) return HR_OK;
     *why = refusal(plan, c);
     if (*why) return HR_OK;
-    HR_TRY(hr_gemm_side_make(plan, extents, c, c->left, (hr_gemm_indices){c->m_count, c->m}, &out->left));
-    HR_TRY(hr_gemm_side_make(plan, extents, c, c->right, (hr_gemm_indices){c->n_count, c->n}, &out->right));
-    out->dtype = out->left.dtype = out->right.dtype = f16 ? HR_F16 : HR_BF16;
-    out->pair_count = 1;
+    HR_TRY(take_words(plan, extents, c, f16 ? HR_F16 : HR_BF16, out));
     out->by_threads_unaligned = !fits;
-    out->rights = 1 + c->stacked_count;
-    for (int i = 0; i < c->stacked_count; i++) {
-        hr_gemm_side *side = &out->stacked[i];
-        HR_TRY(hr_gemm_side_make(plan, extents, c, c->stacked[i].right, (hr_gemm_indices){c->n_count, c->n},
-                                 side));
-        side->dtype = out->dtype;
-    }
     const bool lie = lies(plan, out, &out->left) && rights_lie(plan, out);
     if (!lie && maps && some) laid = lay_sides(plan, sizes, fits, out);
     if (!laid && !rights_lie(plan, out)) out->right.view.rank = 0;
