@@ -1,4 +1,4 @@
-/* The preludes' whole texts, embedded at build time (src/emit/templates/cpu/prelude.cmake). */
+/* The preludes' whole texts, embedded at build time (src/emit/templates/prelude.cmake). */
 #ifndef HR_EMIT_PRELUDE_TEXT_H
 #define HR_EMIT_PRELUDE_TEXT_H
 

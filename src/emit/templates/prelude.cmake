@@ -4,7 +4,7 @@
 # The text that emitted CUDA begins with is made beside it: what the machine does by instructions of its own, then the
 # scalar functions of the CPU that it lacks, as device functions. Of two definitions of a name the first counts.
 #
-#   cmake -DFOLDER=<this folder> -DCUDA_FOLDER=<templates/cuda> -DPTX_FOLDER=<templates/ptx> -DHEADER=<out.h> -DARRAY=<out.c> -P prelude.cmake
+#   cmake -DFOLDER=<this folder> -DHEADER=<out.h> -DARRAY=<out.c> -P prelude.cmake
 set(PRELUDE_FILES lanes_avx512 lanes_gnu lanes scalars convert_bits convert_bits_scalar convert_lanes convert_scalars
     math_avx512 math_limits math_avx2 math_plain math_narrow math_ways math_limits_scalar math_plain_scalar math_trig math_f32 math_f32_scalar
     math_pairs math_f64 whole_powers whole whole_compare whole_i64 whole_bits whole_bits_i64 whole_lanes philox_keys philox_words philox_blocks random stream order places shares scans)
@@ -16,7 +16,7 @@ set(HOLES_i64 i32_=i64_ int32_t=int64_t uint32_t=uint64_t 31=63)
 
 function(read_file name out)
   string(REGEX REPLACE "_(scalar|i64)$" "" file "${name}")
-  file(READ "${FOLDER}/${file}.h" text)
+  file(READ "${FOLDER}/cpu/${file}.h" text)
   if(NOT file STREQUAL name)
     string(REPLACE "${file}_" "" type "${name}")
     set(edge "[^A-Za-z0-9_]")
@@ -59,7 +59,7 @@ string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
 
 set(joined "")
 foreach(name cuda_machine gemm_ampere gemm_operands gemm_hopper attention_classes attention_items attention_softmax attention_hopper attention_split attention_backward cuda_convert gemm_unpack gemm_thin cuda_math cuda_memory cuda_reduce cuda_ring cuda_merge cuda_staged cuda_order cuda_random cuda_list)
-  file(READ "${CUDA_FOLDER}/${name}.h" text)
+  file(READ "${FOLDER}/cuda/${name}.h" text)
   string(APPEND joined "\n${text}")
 endforeach()
 foreach(name scalars convert_bits_scalar convert_scalars math_f32_scalar math_f64 whole_powers whole whole_compare whole_i64 whole_bits whole_bits_i64 whole_lanes)
@@ -77,10 +77,10 @@ string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," cuda_bytes "${cuda_bytes}")
 # parameters, and the operands in the assembly, which begin at a number that the hole names.
 set(ptx "")
 foreach(name ptx_address ptx_mbarrier ptx_threads ptx_copy ptx_tensor_map ptx_matrix ptx_product)
-  file(READ "${PTX_FOLDER}/${name}.h" text)
+  file(READ "${FOLDER}/ptx/${name}.h" text)
   string(APPEND ptx "\n${text}")
 endforeach()
-file(READ "${PTX_FOLDER}/ptx_tensor_copy.h" template)
+file(READ "${FOLDER}/ptx/ptx_tensor_copy.h" template)
 foreach(rank 1 2 3 4 5)
   set(text "${template}")
   set(parameters "")
