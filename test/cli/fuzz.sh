@@ -28,7 +28,7 @@ fuzz() { # fuzz TARGET DICTIONARY SEED...
     mkdir -p "$corpus"
     for seed in "${@:3}"; do cp "$seed" "$corpus/$(basename "$(dirname "$seed")").$(basename "$seed")"; done
     program=$(find "$build" -name "$target" -type f -perm -u+x | head -1)
-    "$program" -max_total_time="$seconds" -timeout=10 -max_len=8192 -rss_limit_mb=2048 -print_final_stats=1 \
+    "$program" -max_total_time="$seconds" -timeout=60 -max_len=8192 -rss_limit_mb=2048 -print_final_stats=1 \
         -dict="$dictionary" -artifact_prefix="$build/" "$corpus"
 }
 inputs=$2/test/fuzz

@@ -593,9 +593,9 @@ static void test_two_processes(void **state) {
 static void test_killed(void **state) {
     (void)state;
     char left[PATH_MAX];
-    script_put("#!/bin/sh\nexec sleep 3\n");
+    script_put("#!/bin/sh\nexec sleep 30\n");
     pid_t process = build_elsewhere();
-    for (int i = 0; i < 500 && !entries("scratch-", left, sizeof left); i++)
+    for (int i = 0; i < 6000 && !entries("scratch-", left, sizeof left); i++)
         nanosleep(&(struct timespec){.tv_nsec = 10000000}, NULL);
     kill(process, SIGKILL);
     waitpid(process, NULL, 0);
