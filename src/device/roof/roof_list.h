@@ -3,7 +3,7 @@
  * same work.
  */
 
-/* name, operation, lines a step, pages side by side, bytes that are asked for ahead, the cache that they are
+/* name, operation, lines a step, pages side by side, bytes that are prefetched ahead, the cache that they are
  * asked into (3 = first, 2 = second, as __builtin_prefetch counts), past the caches */
 #define ROOF_STREAMS(X)                                                                                      \
     X(read_4, READ, 4, 1, 0, 3, 0)                                                                           \

@@ -20,7 +20,7 @@ static const char *row_place(hr_printer *p, const char *base) {
     return flat ? hr_format(p, "%s + (%s) * %s", base, flat, hr_emit_index_size(p, p->lane)) : base;
 }
 
-/* A line at a time, where vectors would ask for most lines twice. */
+/* A line at a time, where vectors would prefetch most lines twice. */
 static void print_prefetches_first(hr_printer *p, const hr_lane_pass *pass) {
     const char *last = pass->last;
     if (pass->prefetch_of) last = hr_format(p, "%s * %d / %d", last, pass->prefetch_part, pass->prefetch_of);

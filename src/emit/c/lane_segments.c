@@ -54,7 +54,8 @@ static bool stands_in_row(const hr_segmented *s, const hr_expr *element) {
     return hr_expr_find(element, is_in_row, s);
 }
 
-/* Asks for what lies as many runs ahead as `ahead` elements are, of each element that is read along the run.
+/* Prefetches what lies as many runs ahead as `ahead` elements are, of each element that is read along the
+ * run.
  */
 typedef struct prefetching {
     hr_segmented *s;

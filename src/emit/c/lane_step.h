@@ -21,7 +21,7 @@ void hr_lane_print_block(hr_printer *printer, const hr_lane_pass *pass, const ch
 /* Prints `body` for the `vectors` vectors at `i`; where the lane's index is compared with one place, v ==
  * target[t], once for the vectors that hold the place and once, without the comparison, for all others. */
 void hr_lane_near_and_far(hr_printer *printer, const hr_lane_pass *pass, int vectors, hr_lane_body body);
-/* Asks for what the lanes of `vectors` vectors will need later, a cache line at a time. */
+/* Prefetches what the lanes of `vectors` vectors will need later, a cache line at a time. */
 void hr_lane_prefetches(hr_printer *printer, const hr_lane_pass *pass, int vectors);
 
 #endif

@@ -2,7 +2,7 @@
  *
  * Each place belongs to one thread, which adds to it in the order of the tasks. Where whole rows are added, a
  * thread first puts its tasks in the order of the rows that they add to, so that each row comes from memory
- * and goes back once, and asks for the rows of the task to come while it works on one.
+ * and goes back once, and prefetches the rows of the task to come while it works on one.
  */
 #ifndef HR_EMIT_C_STAGE_SCATTER_H
 #define HR_EMIT_C_STAGE_SCATTER_H

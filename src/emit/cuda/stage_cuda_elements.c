@@ -119,7 +119,7 @@ bool hr_cuda_varies_by_task(const hr_cuda_stage *s, const hr_expr *element) {
     return hr_expr_find(element, is_of_task, s->stage);
 }
 
-/* What a pass needs; a row that stays in registers is asked for as a whole before its first pass. What is the
+/* What a pass needs; a row that stays in registers is loaded as a whole before its first pass. What is the
  * same for every row is in cache, and is loaded where it is used. */
 void hr_cuda_elements_of_pass(hr_cuda_stage *s, int pass, hr_cuda_element_list *out) {
     element_search in = {s, out};

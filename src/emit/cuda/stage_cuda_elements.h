@@ -18,7 +18,7 @@ bool hr_cuda_is_grouped(const hr_cuda_stage *s, const hr_expr *e);
 /* It, and the values of the task level that its place needs, are there before the first pass. */
 bool hr_cuda_is_placeable(const hr_cuda_stage *s, const hr_expr *element);
 bool hr_cuda_varies_by_task(const hr_cuda_stage *s, const hr_expr *element);
-/* What a pass needs; a row that stays in registers is asked for as a whole before its first pass. What is the
+/* What a pass needs; a row that stays in registers is loaded as a whole before its first pass. What is the
  * same for every row is in cache, and is loaded where it is used. */
 void hr_cuda_elements_of_pass(hr_cuda_stage *s, int pass, hr_cuda_element_list *out);
 /* Of all passes. */

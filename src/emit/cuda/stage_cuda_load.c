@@ -306,9 +306,9 @@ static void name_values(hr_cuda_stage *s) {
         s->p->name[s->ahead_value[i]->id] = hr_format(s->p, "value_%d", s->ahead_value[i]->id);
 }
 
-/* Rows that take so long that values asked for after the first exchange are there in time, while those asked
- * for with the row keep the barrier waiting. */
-static bool asks_late(const hr_cuda_stage *s) {
+/* Rows that take so long that values loaded after the first exchange are there in time, while those loaded
+ * with the row keep the barrier waiting. */
+static bool loads_late(const hr_cuda_stage *s) {
     return s->c->same == HR_CUDA_SAME_SHARED && s->ahead_value_count > 0;
 }
 
@@ -327,12 +327,12 @@ void hr_cuda_print_next_loads(hr_cuda_stage *s, void (*print_indices_of_task)(hr
         const hr_expr *e = s->ahead_value[i];
         hr_print(p, "const %s value_%d = ahead_%d;", hr_c_compute(e->type), e->id, e->id);
     }
-    if (!asks_late(s)) print_ahead(s, print_indices_of_task);
+    if (!loads_late(s)) print_ahead(s, print_indices_of_task);
     name_values(s);
 }
 
 void hr_cuda_print_late_asking(hr_cuda_stage *s, void (*print_indices_of_task)(hr_cuda_stage *)) {
-    if (!asks_late(s)) return;
+    if (!loads_late(s)) return;
     hr_printer_forget(s->p, HR_AT_TASK); /* names are of the row in hand */
     print_ahead(s, print_indices_of_task);
     name_values(s);

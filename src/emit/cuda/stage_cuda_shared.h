@@ -43,8 +43,8 @@ const char *hr_cuda_block_slot_out(const hr_cuda_stage *s, int tensor);
 const char *hr_cuda_block_slot_apart(const hr_cuda_stage *s);
 /* Before the loop over rows. */
 void hr_cuda_print_block_slots(hr_cuda_stage *s);
-/* In the loop: the block's rows are asked for and waited for, and a thread's first row is begun; its last is
- * ended; the block's rows are sent back. */
+/* In the loop: copies of the block's rows begin and are waited for, and a thread's first row is begun; its
+ * last is ended; the block's rows are sent back. */
 void hr_cuda_print_block_in(hr_cuda_stage *s);
 void hr_cuda_print_block_out(hr_cuda_stage *s);
 void hr_cuda_print_returning(hr_cuda_stage *s);

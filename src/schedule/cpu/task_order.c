@@ -2,7 +2,7 @@
  * In: a stage. Out: `ordered`, `gathered`.
  *
  * In the order of the tasks a row that several of them use comes from memory each time (and goes back where
- * they add to it), and which one is next is known too late to ask for it. Putting the tasks in order costs
+ * they add to it), and which one is next is known too late to prefetch it. Putting the tasks in order costs
  * about 15 ns each, which pays where rows are long and the tensor is larger than the caches.
  */
 #include "base/dtype.h"

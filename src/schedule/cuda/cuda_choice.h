@@ -40,7 +40,7 @@ typedef enum hr_cuda_rows {
     HR_CUDA_ROWS_HELD,         /* in registers */
     HR_CUDA_ROWS_AHEAD,        /* in registers, while the loads of the next one are in flight */
     HR_CUDA_ROWS_AGAIN,        /* each pass reads it in `chunks` runs */
-    HR_CUDA_ROWS_SHARED,       /* in shared memory; the next one is asked for as groups are used */
+    HR_CUDA_ROWS_SHARED,       /* in shared memory; the next one is loaded as groups are used */
     HR_CUDA_ROWS_SHARED_AHEAD, /* the same, but rows to come have places of their own, of `depth` */
     HR_CUDA_ROWS_SHARED_HELD,  /* they come through shared memory, and registers hold them */
     HR_CUDA_ROWS_RING,         /* they come and leave through a ring of `depth`: stage_cuda_ring.h */
@@ -55,7 +55,7 @@ typedef enum hr_cuda_ends {
     HR_CUDA_ENDS_SHIFTED    /* groups begin where memory is aligned, up to vector - 1 elements before a row */
 } hr_cuda_ends;
 
-/* When what is the same for all rows is asked for. */
+/* When what is the same for all rows is loaded. */
 typedef enum hr_cuda_same {
     HR_CUDA_SAME_AT_USE,
     HR_CUDA_SAME_EARLY, /* with each row */

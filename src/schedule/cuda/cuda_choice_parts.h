@@ -50,7 +50,7 @@ void hr_cuda_choose_tile(const hr_plan *plan, const hr_stage *stage, const int64
                          hr_cuda_choice *choice);
 /* Rows, held by one or several blocks. */
 void hr_cuda_choose_rows(hr_cuda_chooser *s);
-/* Rows with sums over rows beside them, of so many groups: each thread asks for its groups of the rows to
+/* Rows with sums over rows beside them, of so many groups: each thread loads its groups of the rows to
  * come, in shared memory of its own, and keeps its sums in registers. False where that does not fit or the
  * tuner wants something else. */
 bool hr_cuda_choose_columns(hr_cuda_chooser *s, int64_t groups);
