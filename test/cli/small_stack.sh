@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
 # Texts at the depth that the language allows, and hostile ones, are done or refused in 512 KB of stack.
 set -uo pipefail
+# The environment lies on the stack, too: with a small one the result is the same everywhere.
+[ -n "${HR_SMALL-}" ] || exec env -i HR_SMALL=1 PATH="$PATH" HOME="${HOME-/}" TMPDIR="${TMPDIR-/tmp}" \
+    ${LD_LIBRARY_PATH+"LD_LIBRARY_PATH=$LD_LIBRARY_PATH"} "$0" "$@"
 build=$1 source=$2
 headroom=$build/headroom
 work=$(mktemp -d)
