@@ -239,13 +239,15 @@ static void element_name(const hr_tensor *tensor, const int64_t *subscripts, hr_
     if (tensor->rank) hr_text_append(out, "]", 1);
 }
 
-static void where_write(const hr_tensor *tensor, const int64_t *subscripts, double got, double value,
-                        const char *between, char *where, size_t size) {
+static hr_status where_write(const hr_tensor *tensor, const int64_t *subscripts, double got, double value,
+                             const char *between, char *where, size_t size) {
     hr_text text = {0};
     element_name(tensor, subscripts, &text);
     hr_text_format(&text, " = %.9g, %s %.9g", got, between, value);
     snprintf(where, size, "%s", hr_text_data(&text));
+    const hr_status status = hr_text_status(&text);
     hr_text_clear(&text);
+    return status;
 }
 
 /* To the size of the meaning; absolute where that is 0 or infinite. */
@@ -256,8 +258,8 @@ static double relative(double error, const hr_meaning *meaning) {
 
 /* What the user gets: how far the element is from its meaning, to its size or that of its tensor's elements
  * where it is next to nothing beside them. */
-static void gets_merge(hr_samples *samples, int tensor, const int64_t *subscripts, double got, double excess,
-                       const hr_meaning *meaning, hr_check *out) {
+static hr_status gets_merge(hr_samples *samples, int tensor, const int64_t *subscripts, double got,
+                            double excess, const hr_meaning *meaning, hr_check *out) {
     const hr_tensor *t = hr_kernel_tensor(samples->kernel, tensor);
     const double size = fmax(fabs(meaning->value), SMALL * samples->sizes[tensor]);
     const double rounded = hr_dtype_round(t->dtype, meaning->value); /* infinite or saturated: as asked for */
@@ -267,19 +269,20 @@ static void gets_merge(hr_samples *samples, int tensor, const int64_t *subscript
     const double error = far == 0 ? 0 : isfinite(far) && size > 0 ? far / size : INFINITY;
     if (error > out->relative_error) {
         out->relative_error = error;
-        where_write(t, subscripts, got, meaning->value, "f64 says", out->relative_where,
-                    sizeof out->relative_where);
+        HR_TRY(where_write(t, subscripts, got, meaning->value, "f64 says", out->relative_where,
+                           sizeof out->relative_where));
     }
     const double loss = !hr_dtype_is_float(t->dtype) || excess == 0 ? 0
                         : isfinite(got - meaning->value)
                             ? excess / fmax(fabs(meaning->value), samples->sizes[tensor])
                             : INFINITY;
-    if (!(loss > LOSS) || loss <= samples->lost.loss) return;
+    if (!(loss > LOSS) || loss <= samples->lost.loss) return HR_OK;
     samples->lost.loss = loss;
     samples->lost.tensor = tensor;
     samples->lost.got = got;
     samples->lost.value = meaning->value;
     memcpy(samples->lost.subscripts, subscripts, (size_t)t->rank * sizeof *subscripts);
+    return HR_OK;
 }
 
 /* Of a position that has rivals: whether it may stand. Inputs are what they were before the launch; inout
@@ -305,7 +308,8 @@ static hr_status merge(hr_samples *samples, int tensor, const int64_t *subscript
     if (!stands) ratio = INFINITY;
     const double allowed = isinf(meaning->error) ? 0 : relative(meaning->error, meaning);
     const hr_meaning sure = {.value = meaning->value, .rounded = meaning->rounded};
-    gets_merge(samples, tensor, subscripts, got, hr_check_excess(type, dtype, got, &sure), meaning, out);
+    HR_TRY(
+        gets_merge(samples, tensor, subscripts, got, hr_check_excess(type, dtype, got, &sure), meaning, out));
     if (ratio > 1) out->ok = false;
     if (ratio < samples->worst || (ratio == samples->worst && !(ratio == 0 && allowed > out->tolerance)))
         return HR_OK;
@@ -313,9 +317,8 @@ static hr_status merge(hr_samples *samples, int tensor, const int64_t *subscript
     out->max_error =
         relative(stands ? hr_check_excess(type, dtype, got, meaning) : fabs(got - meaning->value), meaning);
     out->tolerance = allowed;
-    where_write(hr_kernel_tensor(samples->kernel, tensor), subscripts, got,
-                hr_dtype_round(dtype, meaning->value), "should be", out->where, sizeof out->where);
-    return HR_OK;
+    return where_write(hr_kernel_tensor(samples->kernel, tensor), subscripts, got,
+                       hr_dtype_round(dtype, meaning->value), "should be", out->where, sizeof out->where);
 }
 
 hr_status hr_samples_compare(hr_samples *samples, hr_check *out) {
@@ -505,6 +508,7 @@ hr_status hr_samples_explain(hr_samples *samples, hr_check *out) {
     if (loss.ratio > 16 && is_variance_by_moments(function, loss.place))
         hr_text_format(&text, ": write the variance about the mean, mean((x - mean)^2)");
     snprintf(out->warning, sizeof out->warning, "%s", hr_text_data(&text));
+    status = hr_text_status(&text);
     hr_text_clear(&text);
-    return HR_OK;
+    return status;
 }
