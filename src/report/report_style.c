@@ -65,6 +65,7 @@ static const char pictures[] =
     "svg text.label.chosen{font-weight:600}svg text.value{fill:var(--quiet)}"
     ".whisker{stroke:var(--ink);stroke-width:1.2;fill:none;opacity:.65}"
     "line.mark{stroke:var(--ink);stroke-width:1.3;stroke-dasharray:3 3}"
-    "svg text.mark{fill:var(--quiet);font-size:12px}";
+    "svg text.mark{fill:var(--quiet);font-size:12px}"
+    "@media(max-width:640px){section{overflow-x:auto}svg.plot,svg.bars{width:820px}}"; /* letters as large */
 
 const char *const hr_style_sheet[] = {theme, layout, pictures, NULL};

@@ -361,15 +361,16 @@ hr_status hr_report_sweep_html(const hr_extent_sweep *sweep, char **out) {
         hr_html_escape(&page, hr_text_data(&fixed));
         hr_text_clear(&fixed);
     }
-    hr_text_format(&page, "</p></div></header>\n");
-    write_plot(&page, sweep);
+    hr_text_format(&page, "</p>");
     if (busiest_of(sweep)) {
-        hr_text_format(&page, "<p class='note'>");
+        hr_text_format(&page, "<p class='about'>");
         busy_append(&busy, sweep, busiest_of(sweep));
         hr_html_escape(&page, hr_text_data(&busy));
         hr_text_clear(&busy);
-        hr_text_format(&page, "</p>\n");
+        hr_text_format(&page, "</p>");
     }
+    hr_text_format(&page, "</div></header>\n");
+    write_plot(&page, sweep);
     write_table(&page, sweep);
     hr_html_foot(&page, run ? run->roof.measured_at : 0);
     return hr_text_give(&page, out);
