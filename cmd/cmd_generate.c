@@ -182,9 +182,9 @@ static int answer(session *session, hr_generation *out) {
 }
 
 /* The steps' sequences, of the model that guesses, too. */
-static int sequences_find(const session *session, const hr_sequence *out[2 * HR_MODEL_SEQUENCES]) {
-    int count = hr_model_sequences(session->model, out);
-    if (session->drafter) count += hr_model_sequences(session->drafter, out + count);
+static int sequences_find(const session *session, const hr_sequence **out) {
+    int count = hr_model_sequences(session->model, out, HR_MODEL_SEQUENCES);
+    if (session->drafter) count += hr_model_sequences(session->drafter, out + count, HR_MODEL_SEQUENCES);
     return count;
 }
 
@@ -287,11 +287,60 @@ static int chat_run(session *session) {
     return code == 0 && generation.tokens > 0 ? report(session, &generation) : code;
 }
 
+/* ---- requests of a file ---- */
+
+static int responses_show(const session *session, const hr_request *requests, const hr_response *responses,
+                          int count, const hr_batch_totals *totals) {
+    const arguments *arguments = session->arguments;
+    char *text;
+    hr_status status = HR_OK;
+    for (int i = 0; i < count && status == HR_OK; i++) {
+        status = hr_report_response_json(session->model, &requests[i], &responses[i], i, &text);
+        if (status == HR_OK && terminal_print(arguments, text)) return 2;
+    }
+    if (status == HR_OK)
+        status = hr_report_batch_text(responses, count, totals, &session->terminal->style, &text);
+    if (status != HR_OK) return complain_status(arguments, status);
+    fprintf(stderr, "\n%s", text);
+    free(text);
+    return 0;
+}
+
+static int requests_run(session *session, const char *path) {
+    const arguments *arguments = session->arguments;
+    hr_batch_options options = {
+        .size = sizeof options, .progress = terminal_progress, .progress_context = session->terminal};
+    hr_batch_totals totals;
+    hr_request *requests;
+    int64_t at_once;
+    int count, code = arguments_whole(arguments, "at-once", 1, 16, &at_once);
+    if (code) return code;
+    if (arguments->word_count > 1 || arguments_has(arguments, "chat") || arguments_has(arguments, "draft"))
+        return complain(arguments, "--requests has the texts in its file, and no --chat and --draft");
+    options.at_once = at_once > INT_MAX ? INT_MAX : (int)at_once;
+    hr_status status = hr_requests_read(session->model, path, &session->options, &requests, &count);
+    if (status != HR_OK) return complain_status(arguments, status);
+    hr_response *responses = calloc((size_t)count, sizeof *responses);
+    if (responses) {
+        status = hr_model_respond(session->model, requests, count, &options, responses, &totals);
+        terminal_progress_end(session->terminal);
+        code = status == HR_OK ? responses_show(session, requests, responses, count, &totals)
+                               : complain_status(arguments, status);
+        hr_responses_destroy(responses, count);
+    } else
+        code = complain(arguments, "out of memory");
+    free(responses);
+    hr_requests_destroy(requests, count);
+    return code;
+}
+
 static int session_run(session *session) {
     const arguments *arguments = session->arguments;
+    const char *requests = arguments_value(arguments, "requests", NULL);
     const char *prompt = arguments->word_count > 1 ? arguments->words[1] : NULL;
     const char *system = arguments_value(arguments, "system", NULL);
     char *given = NULL;
+    if (requests) return requests_run(session, requests);
     if (system) session->turns[session->turn_count++] = (hr_chat_turn){"system", system};
     if (!prompt && arguments_has(arguments, "chat") && isatty(STDIN_FILENO)) return chat_run(session);
     if (!prompt || strcmp(prompt, "-") == 0) {
@@ -368,6 +417,11 @@ static const flag flags[] = {
      "guess N tokens at a time from what followed the same words before, or 4 by the smaller model in FILE, "
      "and "
      "check them together; the text stays the same but where two tokens are as likely within rounding"},
+    {0, "requests", "FILE.jsonl",
+     "go on with many texts at once, a JSON object a line: prompt or chat, n, temperature, top_k, top_p, "
+     "min_p, "
+     "seed; a line of JSON comes back for each"},
+    {0, "at-once", "N", "requests that share a step, 16 by default, at most 32"},
     {0, "context", "N", "tokens that there is room for; as many as the model was taught with by default"},
     {0, "device", "NAME", "cpu"},
     {0, "threads", "N", "all by default"},

@@ -622,12 +622,63 @@ typedef struct hr_generation {
 HR_API hr_status hr_model_generate(hr_model *model, const int32_t *tokens, int64_t count,
                                    const hr_generate_options *options, hr_generation *out);
 
+/* ---- many texts at once ---- */
+
+/* A text to go on with. Chance depends on its seed and the positions of its tokens, not on what else runs. */
+typedef struct hr_request {
+    size_t size;
+    const int32_t *tokens;
+    int64_t count;
+    int64_t most; /* tokens to generate; 0 = until the text ends or the context is full */
+    hr_sampling sampling;
+} hr_request;
+
+typedef struct hr_response {
+    int32_t *tokens; /* for free(); without the one that ended the text */
+    int64_t count;
+    hr_text_end end;
+    int64_t reused;                /* tokens of the prompt that another request had brought already */
+    double log_probability;        /* of the tokens, the one that ended the text too, at temperature 1 */
+    double first_seconds, seconds; /* until its first token, and its last one, from the beginning of all */
+} hr_response;
+
+typedef struct hr_batch_options {
+    size_t size;
+    int at_once;             /* requests that share a step; 0 = 16, at most 32 */
+    int64_t chunk;           /* tokens of a step; 0 = 256, at most 512 */
+    hr_progress_fn progress; /* requests that have ended, of all; NULL = nobody watches */
+    void *progress_context;
+} hr_batch_options;
+
+typedef struct hr_batch_totals {
+    int64_t prompt_tokens, reused, tokens;
+    int64_t steps, rows; /* rows: tokens that steps computed, those twice whose pages were taken meanwhile */
+    int64_t preempted;   /* requests whose pages were taken, which then begin anew */
+    double seconds;
+} hr_batch_totals;
+
+/* Goes on with `count` texts. Requests join and leave from step to step; a step takes a token of each text
+ * that is written and as much of those that are read as there is room for. Keys and values lie in pages of 16
+ * tokens of the model's context, which all of them share; equal beginnings share their pages. A request's
+ * tokens are the same bits whatever else runs. The context holds no text afterwards. HR_BAD_INPUT where one
+ * is longer than the context; HR_CANCELLED where `progress` stopped it. `options` may be NULL. */
+HR_API hr_status hr_model_respond(hr_model *model, const hr_request *requests, int count,
+                                  const hr_batch_options *options, hr_response *out, hr_batch_totals *totals);
+/* Frees the tokens of responses; the array is the caller's. */
+HR_API void hr_responses_destroy(hr_response *responses, int count);
+/* Requests from a file of one JSON object a line: "prompt", or "chat" for the turn of a user; "n",
+ * "temperature", "top_k", "top_p", "min_p" and "seed" in place of the defaults. Without a seed a request has
+ * that of the defaults plus the number of its line, from 0. HR_BAD_INPUT names the line. */
+HR_API hr_status hr_requests_read(const hr_model *model, const char *path,
+                                  const hr_generate_options *defaults, hr_request **out, int *count);
+HR_API void hr_requests_destroy(hr_request *requests, int count);
+
 /* The sequence of the last step, for its times; NULL before the first. Owned by the model. */
 HR_API hr_sequence *hr_model_sequence(const hr_model *model);
-#define HR_MODEL_SEQUENCES 8
-/* Those of the steps that made the last text's tokens after the first, HR_MODEL_SEQUENCES at most; their
- * times are of that text alone. Gives how many there are. */
-HR_API int hr_model_sequences(const hr_model *model, const hr_sequence *out[HR_MODEL_SEQUENCES]);
+#define HR_MODEL_SEQUENCES 16
+/* Those of the steps that made the last text's tokens after the first, up to `most` of them, which
+ * HR_MODEL_SEQUENCES always is enough for; their times are of that text alone. Gives how many there are. */
+HR_API int hr_model_sequences(const hr_model *model, const hr_sequence **out, int most);
 
 /* ---- the main job: fill, tune, check, measure ---- */
 
@@ -809,6 +860,13 @@ HR_API hr_status hr_report_generation_text(const hr_generation_report *report, c
                                            char **out);
 /* One JSON object; headroom-generate(1) names its keys. */
 HR_API hr_status hr_report_generation_json(const hr_generation_report *report, char **out);
+
+/* A response as one line of JSON; headroom-generate(1) names its keys. `number`: of the request, from 0. */
+HR_API hr_status hr_report_response_json(const hr_model *model, const hr_request *request,
+                                         const hr_response *response, int number, char **out);
+/* Tokens a second, latencies at 50 and 99 in a hundred, what was shared. */
+HR_API hr_status hr_report_batch_text(const hr_response *responses, int count, const hr_batch_totals *totals,
+                                      const hr_report_style *style, char **out);
 
 /* A line on the floor and one on the work that it counts. */
 HR_API hr_status hr_report_floor_text(const hr_floor *floor, const hr_roof *roof,

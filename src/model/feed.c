@@ -11,9 +11,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-static hr_model_step *step_find(struct hr_model *model, int64_t tokens, int64_t answers) {
+static hr_model_step *step_find(struct hr_model *model, int64_t tokens, int64_t answers, bool paged) {
     for (int i = 0; i < model->step_count; i++)
-        if (model->steps[i].tokens == tokens && model->steps[i].answers == answers) return &model->steps[i];
+        if (model->steps[i].tokens == tokens && model->steps[i].answers == answers &&
+            model->steps[i].paged == paged)
+            return &model->steps[i];
     return NULL;
 }
 
@@ -27,12 +29,13 @@ static hr_model_step *step_place(struct hr_model *model) {
     return oldest;
 }
 
-static hr_status step_get(struct hr_model *model, int64_t tokens, int64_t answers, hr_model_step **out) {
-    hr_model_step *found = step_find(model, tokens, answers);
+hr_status hr_model_step_get(struct hr_model *model, int64_t tokens, int64_t answers,
+                            const hr_model_pages *pages, hr_model_step **out) {
+    hr_model_step *found = step_find(model, tokens, answers, pages != NULL);
     if (!found) {
         hr_sequence *sequence;
         HR_TRY(hr_sequence_create(model->device, &sequence));
-        hr_status status = hr_model_step_build(model, tokens, answers, sequence);
+        hr_status status = hr_model_step_build(model, tokens, answers, pages, sequence);
         if (status != HR_OK) {
             hr_sequence_destroy(sequence);
             return status;
@@ -40,7 +43,7 @@ static hr_status step_get(struct hr_model *model, int64_t tokens, int64_t answer
         for (int i = 0; i < model->kernel_count; i++)
             if (model->kernels[i].kernel) model->kernels[i].kernel->threads = model->threads;
         found = step_place(model);
-        *found = (hr_model_step){tokens, answers, sequence, 0};
+        *found = (hr_model_step){tokens, answers, pages != NULL, sequence, 0};
     }
     found->used = ++model->clock;
     *out = found;
@@ -61,7 +64,7 @@ static bool step_progress(void *context, const char *what, double done, double t
 
 static hr_status piece_feed(struct hr_model *model, const int32_t *tokens, int64_t count, int64_t answers) {
     hr_model_step *step;
-    HR_TRY(step_get(model, count, answers, &step));
+    HR_TRY(hr_model_step_get(model, count, answers, NULL, &step));
     memcpy(model->token, tokens, (size_t)count * sizeof *tokens);
     for (int64_t i = 0; i < count; i++)
         model->position[i] = (int32_t)(model->past + i);
@@ -78,7 +81,7 @@ static hr_status piece_feed(struct hr_model *model, const int32_t *tokens, int64
  * caches. */
 hr_status hr_model_step_ready(struct hr_model *model, int64_t tokens) {
     const int32_t any[HR_MODEL_ANSWERS] = {0};
-    if (step_find(model, tokens, tokens) || model->past + tokens > model->context) return HR_OK;
+    if (step_find(model, tokens, tokens, false) || model->past + tokens > model->context) return HR_OK;
     HR_TRY(piece_feed(model, any, tokens, tokens));
     model->past -= tokens;
     hr_sequence_times_clear(model->last);
@@ -128,12 +131,12 @@ void hr_model_times_clear(struct hr_model *model) {
         hr_sequence_times_clear(model->steps[i].sequence);
 }
 
-int hr_model_sequences(const hr_model *model, const hr_sequence *out[HR_MODEL_SEQUENCES]) {
+int hr_model_sequences(const hr_model *model, const hr_sequence **out, int most) {
     int count = 0;
     if (hr_handle_check(model, HR_HANDLE_MODEL, __func__) != HR_OK ||
         hr_pointer_check(out, "place for sequences", __func__) != HR_OK)
         return 0;
-    for (int i = 0; i < model->step_count && count < HR_MODEL_SEQUENCES; i++)
+    for (int i = 0; i < model->step_count && count < most; i++)
         if (hr_sequence_launches(model->steps[i].sequence) > 0) out[count++] = model->steps[i].sequence;
     return count;
 }

@@ -405,6 +405,7 @@ void hr_model_destroy(hr_model *model) {
         if (model->caches[i].data)
             hr_device_release(model->device, model->caches[i].data, model->caches[i].size);
     hr_model_packed_release(model);
+    hr_model_pages_release(model);
     if (model->rows)
         hr_device_release(model->device, model->rows, (size_t)model->most_rows * sizeof *model->rows);
     if (model->token) hr_device_release(model->device, model->token, HR_MODEL_CHUNK * sizeof *model->token);

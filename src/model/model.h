@@ -12,7 +12,7 @@
 #include "model/tokenizer.h"
 
 #define HR_MODEL_KERNELS_MOST 64
-#define HR_MODEL_STEPS_MOST   8
+#define HR_MODEL_STEPS_MOST   HR_MODEL_SEQUENCES
 #define HR_MODEL_LAYERS_MOST  4096
 #define HR_MODEL_CHUNK        512 /* tokens of a step, at most */
 
@@ -53,9 +53,21 @@ typedef struct hr_model_cache {
     size_t size;
 } hr_model_cache;
 
+enum { HR_PAGE_TOKENS = 16, HR_BATCH_MOST = 32 }; /* tokens of a page; requests of a step */
+
+/* Where the tokens of a step lie whose requests keep theirs in pages of the caches: what the kernels of
+ * models/paged.hr are given. Memory of the device. */
+typedef struct hr_model_pages {
+    int32_t *row; /* [HR_BATCH_MOST, pages]: where a request's page begins in the caches */
+    int32_t *owner, *seen,
+        *place;   /* of each token: its request, how many it sees, where it goes; -1 = nowhere */
+    int64_t most; /* pages of a request */
+} hr_model_pages;
+
 /* The sequence for so many tokens of which so many give logits. */
 typedef struct hr_model_step {
     int64_t tokens, answers;
+    bool paged;
     hr_sequence *sequence;
     uint64_t used; /* when, in steps */
 } hr_model_step;
@@ -89,6 +101,8 @@ struct hr_model {
     char name[128]; /* as the file says */
     hr_model_step steps[HR_MODEL_STEPS_MOST];
     int step_count;
+    hr_model_pages pages; /* none before the first requests */
+    int64_t rows_least;   /* of a step of requests, so that no row depends on how many there are */
     uint64_t clock;
     hr_progress_fn progress; /* while a text is read; NULL = nobody watches */
     void *progress_context;
@@ -113,10 +127,21 @@ void hr_model_packed_release(struct hr_model *model);
 
 /* ---- step.c ---- */
 
-/* Builds the calls of a step; `out` is empty. */
-hr_status hr_model_step_build(struct hr_model *model, int64_t tokens, int64_t answers, hr_sequence *out);
+/* Builds the calls of a step; `out` is empty. `pages`: its tokens are those of several requests, and the
+ * sequence's step is how many pages the longest one has; NULL: they follow those before, whose number is the
+ * step. */
+hr_status hr_model_step_build(struct hr_model *model, int64_t tokens, int64_t answers,
+                              const hr_model_pages *pages, hr_sequence *out);
+
+/* ---- batch.c ---- */
+
+void hr_model_pages_release(struct hr_model *model);
 
 /* ---- feed.c ---- */
+
+/* The sequence of such a step, built once. */
+hr_status hr_model_step_get(struct hr_model *model, int64_t tokens, int64_t answers,
+                            const hr_model_pages *pages, hr_model_step **out);
 
 /* Builds and compiles the step of so many tokens that all give logits, so that no token's time has that in
  * it. */

@@ -43,14 +43,22 @@ static int append(const char *data, size_t length, void *text) {
     return 0;
 }
 
-hr_status hr_value_give(json_t *object, long before, char **out) {
+static hr_status give(json_t *object, long before, size_t form, char **out) {
     hr_text text = {0};
-    bool whole = object && hr_memory_wants() == before &&
-                 json_dump_callback(object, append, &text,
-                                    JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) == 0;
+    bool whole =
+        object && hr_memory_wants() == before &&
+        json_dump_callback(object, append, &text, form | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9)) == 0;
     json_decref(object);
     hr_text_append(&text, "\n", 1);
     if (whole) return hr_text_give(&text, out);
     hr_text_clear(&text);
     return hr_fail(HR_OUT_OF_MEMORY, "out of memory while building JSON");
+}
+
+hr_status hr_value_give(json_t *object, long before, char **out) {
+    return give(object, before, JSON_INDENT(2), out);
+}
+
+hr_status hr_value_give_line(json_t *object, long before, char **out) {
+    return give(object, before, 0, out);
 }

@@ -18,5 +18,7 @@ void hr_value_set_whole(json_t *object, const char *key, int64_t value);
 /* Ends the object: its text through `out`. `before`: hr_memory_wants() when it was begun; HR_OUT_OF_MEMORY
  * where any was wanted since. */
 hr_status hr_value_give(json_t *object, long before, char **out);
+/* The same in one line. */
+hr_status hr_value_give_line(json_t *object, long before, char **out);
 
 #endif

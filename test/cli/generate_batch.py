@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Tokens that a smaller model guesses change no text, and no probability. usage: BUILD SOURCE
+"""Tokens that a smaller model guesses change no text, and no probability; a request gives the same bits whatever runs
+beside it. usage: BUILD SOURCE
 
 Exit 77: NumPy is not installed.
 """
@@ -19,12 +20,17 @@ except ImportError:
 
 BUILD, SOURCE = Path(sys.argv[1]), Path(sys.argv[2])
 sys.path.insert(0, str(SOURCE / "test/support"))
-from miniature_model import Model, Options, PROGRESS, SAID, Sampling, load, miniature
+from miniature_model import (BatchOptions, BatchTotals, FORMATS, Model, Options, PROGRESS, Request, Response, SAID, Sampling, load,
+                             miniature)
 
 WORK = Path(tempfile.mkdtemp())
 os.environ["HEADROOM_CC"] = str(SOURCE / "test/support/cc_quick")
 library = load(BUILD)
 failed = 0
+
+# few formats, so that little has to be compiled: whole-number dots alone, and beside them products of numbers
+DOTS = {name: ("q4_1", "q4_1") for name in FORMATS}
+MIXED = DOTS | dict(ffn_down=("q4_1", "f16"))
 
 
 def check(good, what):
@@ -45,12 +51,12 @@ def run(*words, code=0, text=None):
 def test_drafts(path, other):
     """`other` is a model of other weights: it is wrong often; the same model is right."""
     for words in (("--temperature", 0), ("--temperature", 2, "--seed", 3, "--top-k", 8)):
-        made = lambda *more: json.loads(run(path, "the sea", "-n", 40, "--json", *words, *more).stdout)
+        made = lambda *more: json.loads(run(path, "the sea", "-n", 32, "--json", *words, *more).stdout)
         plain, wrong, right = made(), made("--draft", other), made("--draft", path)
         check(plain["text"] == wrong["text"] == right["text"], f"{words}: guesses of a model change the text")
         decode = right["decode"]
-        # as near as rounding allows: a step of five tokens adds up in another order
-        check(decode["drafted"] - 3 <= decode["accepted"] > 20, f"{words}: a model that guesses for a copy of itself: {decode}")
+        # but for the guesses behind the last token, and rounding: a step of five tokens adds up in another order
+        check(decode["drafted"] - 7 <= decode["accepted"] > 15, f"{words}: a model that guesses for a copy of itself: {decode}")
         decode = wrong["decode"]
         check(decode["accepted"] < decode["drafted"], f"{words}: a model of other weights is never wrong: {decode}")
         check(len(right["kernels"]) >= len(plain["kernels"]) > 5, f"{words}: kernels of a step")
@@ -72,7 +78,7 @@ def generated(model, tokens, seed, most, drafter=None, said=None):
 
 def test_probabilities(model, drafter, tokens):
     """The second token by a step that checks guesses is drawn as often as its probability says: chi-squared."""
-    logits, draws = model.feed(tokens, 1)[0], 400
+    logits, draws = model.feed(tokens, 1)[0], 240
     first = np.sort(logits)[-6:].min()
     kept = np.flatnonzero(logits >= first)
     weight = np.exp(logits[kept] / 1.5)
@@ -97,7 +103,7 @@ def test_probabilities(model, drafter, tokens):
     pairs.append((draws - sum(count for count, _ in pairs), rest * draws))
     square, freedom = sum((count - share) ** 2 / share for count, share in pairs if share > 0), len(pairs) - 1
     # beyond the mean by 5 spreads: one right sampler in more than 10000 fails, and the seeds are the same each time
-    check(freedom > 5 and square < freedom + 5 * (2 * freedom) ** 0.5, f"chi-squared is {square:.1f} at {freedom} degrees of freedom")
+    check(freedom >= 5 and square < freedom + 5 * (2 * freedom) ** 0.5, f"chi-squared is {square:.1f} at {freedom} degrees of freedom")
 
 
 class Info(ctypes.Structure):
@@ -120,11 +126,91 @@ def test_failing_sampler(model, drafter, tokens):
     check(info.past <= len(tokens) + 2, f"the context holds {info.past} tokens behind a failure at token {len(tokens) + 2}")
 
 
+# ---- many requests ----
+
+def respond(model, requests, at_once, chunk):
+    """Of (tokens, most, temperature, seed) each: tokens and their log-probability to the last bit, tokens reused; the totals."""
+    given, out, totals = (Request * len(requests))(), (Response * len(requests))(), BatchTotals()
+    for request, (tokens, most, temperature, seed) in zip(given, requests):
+        request.size, request.count, request.most = ctypes.sizeof(Request), len(tokens), most
+        request.tokens = (ctypes.c_int32 * len(tokens))(*tokens)
+        request.sampling = Sampling(ctypes.sizeof(Sampling), temperature, 0, 1, 0, seed)
+    options = BatchOptions(ctypes.sizeof(BatchOptions), at_once, chunk, PROGRESS(), None)
+    model.done(library.hr_model_respond(model.model, given, len(requests), ctypes.byref(options), out, ctypes.byref(totals)))
+    made = [([one.tokens[i] for i in range(one.count)], one.log_probability.hex()) for one in out]
+    reused = [one.reused for one in out]
+    check(all(0 < one.first_seconds <= one.seconds <= totals.seconds for one in out), "times of responses")
+    library.hr_responses_destroy(out, len(requests))
+    return made, reused, totals
+
+
+def prompts_of(count):
+    """Of up to three pages; some begin alike."""
+    random = np.random.default_rng(17)
+    tokens = lambda most: [int(token) for token in random.integers(0, count - 2, most)]
+    begin = tokens(36)
+    prompts = [begin[:2], begin[:20] + tokens(3), begin, tokens(1), begin[:33] + tokens(9), begin]
+    return [(prompt, 5 + i % 3, 0 if i % 2 else 2, i) for i, prompt in enumerate(prompts)]
+
+
+def test_requests(name, formats, splits):
+    path = WORK / f"{name}.gguf"
+    pairs, _ = miniature(path, formats=formats, pairs={"llama.context_length": 512})
+    count = len(pairs["tokenizer.ggml.tokens"])
+    requests, model = prompts_of(count), Model(path, count)
+    alone = [respond(model, [request], 1, 0)[0][0] for request in requests]
+    lengths = [len(made) for made, _ in alone]
+    check(min(lengths) > 3, f"{name}: texts of requests: {lengths}")
+    for at_once, chunk in splits:
+        made, reused, totals = respond(model, requests, at_once, chunk)
+        check(made == alone, f"{name}: {at_once} at once, {chunk} tokens a step: {[a == b for a, b in zip(made, alone)]}")
+        check(totals.tokens == sum(lengths) and totals.reused == sum(reused) and totals.prompt_tokens == sum(len(request[0]) for request in requests),
+              f"{name}: totals of {at_once}, {chunk}")
+        check(totals.preempted == 0 and totals.rows + totals.reused >= totals.prompt_tokens, f"{name}: rows of {at_once}, {chunk}")
+    made, reused, totals = respond(model, requests, 1, 0)
+    check(made == alone and reused == [0, 0, 16, 0, 32, 32], f"{name}: beginnings that were read before: {reused}")
+    model.close()
+    return path, count, alone
+
+
+def test_scarce(path, count, alone):
+    """One thread; and a context that holds one long request, or a few short ones."""
+    for threads, context in ((1, 512), (0, 64)):
+        model = Model(path, count, context, threads)
+        made, _, totals = respond(model, prompts_of(count), 8, 0)
+        check(made == alone, f"{threads} threads, a context of {context}: {[a == b for a, b in zip(made, alone)]}")
+        check((totals.preempted > 0) == (context < 512), f"a context of {context}: {totals.preempted} preempted")
+        model.close()
+
+
+def test_requests_file(path):
+    lines = [dict(prompt="the sea", n=5, temperature=0), dict(prompt="the sea the tea", n=7, seed=3), dict(chat="hello", n=3, top_k=2), dict(prompt="x")]
+    file = WORK / "requests.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)) + "\n\n")
+    done = run(path, "--requests", file, "-n", 4)
+    made = [json.loads(line) for line in done.stdout.splitlines()]
+    check([one["request"] for one in made] == [0, 1, 2, 3] and [one["tokens"] <= n for one, n in zip(made, (5, 7, 3, 4))] == [True] * 4,
+          f"responses: {made}")
+    check(all(one["end"] in ("most", "stop") and one["seconds"] > 0 for one in made), f"ends of responses: {made}")
+    check("p50" in done.stderr and "p99" in done.stderr and "tokens/s" in done.stderr, f"the report: {done.stderr}")
+    one = json.loads(run(path, "the sea", "-n", 5, "--temperature", 0, "--json").stdout)
+    check(one["text"] == made[0]["text"], "a request goes on as the text alone")
+    for what, text in (("is not known", '{"prompt": "x", "tempreture": 1}'), (":2:", '{"prompt": "x"}\n{'), ("is missing", "{}"), ("no JSON object", "[]"),
+                       ("holds no request", "\n"), ("second text", '{"prompt": "x", "chat": "y"}'), ("no number", '{"prompt": "x", "top_p": 2}'),
+                       ("whole number", '{"prompt": "x", "n": -1}'), ("no room", json.dumps(dict(prompt="word " * 60)))):
+        file.write_text(text)
+        said = run(path, "--requests", file, code=2).stderr
+        check(what in said, f"{text}: {said}")
+    check("no --chat" in run(path, "--requests", file, "--chat", code=2).stderr, "--requests with --chat")
+    file.write_text('{"prompt": "x"}')
+    check("up to 32" in run(path, "--requests", file, "--at-once", 33, code=2).stderr, "too many at once")
+
+
 path, other = WORK / "miniature.gguf", WORK / "other.gguf"
-pairs, tensors = miniature(path)
+pairs, tensors = miniature(path, formats=DOTS)
 changed = {name: tensors[name] for name in ("blk.1.attn_norm.weight", "blk.1.ffn_norm.weight")}
 changed = {name: (form, shape, (2 * raw.view(np.float32)).view(np.uint8)) for name, (form, shape, raw) in changed.items()}
-miniature(other, tensors=changed)
+miniature(other, formats=DOTS, tensors=changed)
 test_drafts(path, other)
 count = len(pairs["tokenizer.ggml.tokens"])
 model, drafter = Model(path, count), Model(other, count)
@@ -132,4 +218,7 @@ test_probabilities(model, drafter, [5, 6, 7])
 test_failing_sampler(model, drafter, [5, 6, 7])
 drafter.close()
 model.close()
+test_requests("mixed", MIXED, ((6, 0), (2, 8)))
+test_scarce(*test_requests("dots", DOTS, ((6, 0), (2, 5))))
+test_requests_file(path)
 sys.exit(failed)

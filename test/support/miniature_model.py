@@ -27,7 +27,7 @@ def byte_letters():
     return [letters[byte] for byte in range(256)]
 
 
-def miniature(path, pre="smollm", merges=("t h", "th e", "Ġ the", "i n", "Ġ a", "e r"), letters=byte_letters(), **changed):
+def miniature(path, pre="smollm", merges=("t h", "th e", "Ġ the", "i n", "Ġ a", "e r"), letters=byte_letters(), formats=FORMATS, **changed):
     random = np.random.default_rng(5)
     tokens = list(letters) + [merge.replace(" ", "") for merge in merges] + ["<|im_start|>", "<|im_end|>"]
     pairs = {
@@ -53,7 +53,7 @@ def miniature(path, pre="smollm", merges=("t h", "th e", "Ġ the", "i n", "Ġ a"
     for layer in range(LAYERS):
         add_norm(f"blk.{layer}.attn_norm.weight")
         add_norm(f"blk.{layer}.ffn_norm.weight")
-        for name, forms in FORMATS.items():
+        for name, forms in formats.items():
             add(f"blk.{layer}.{name}.weight", forms[layer % 2], shapes[name], 0.1)
     add_norm("output_norm.weight")
     pairs.update(changed.pop("pairs", {}))
@@ -113,10 +113,11 @@ def load(build):
 class Model:
     library = None
 
-    def __init__(self, path, vocabulary):
+    def __init__(self, path, vocabulary, context=0, threads=0):
         self.device, self.model, self.vocabulary = ctypes.c_void_p(), ctypes.c_void_p(), vocabulary
+        options = ModelOptions(ctypes.sizeof(ModelOptions), None, context, threads)
         self.done(self.library.hr_device_open(b"cpu", ctypes.byref(self.device)))
-        self.done(self.library.hr_model_open(self.device, str(path).encode(), None, ctypes.byref(self.model)))
+        self.done(self.library.hr_model_open(self.device, str(path).encode(), ctypes.byref(options), ctypes.byref(self.model)))
 
     def done(self, status):
         if status:
@@ -165,3 +166,27 @@ class Options(ctypes.Structure):
     _fields_ = [("size", ctypes.c_size_t), ("most", ctypes.c_int64), ("sampling", Sampling), ("said", SAID),
                 ("said_context", ctypes.c_void_p), ("progress", PROGRESS), ("progress_context", ctypes.c_void_p), ("draft", ctypes.c_int64),
                 ("draft_model", ctypes.c_void_p)]
+
+
+class Request(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("tokens", ctypes.POINTER(ctypes.c_int32)), ("count", ctypes.c_int64), ("most", ctypes.c_int64),
+                ("sampling", Sampling)]
+
+
+class Response(ctypes.Structure):
+    _fields_ = [("tokens", ctypes.POINTER(ctypes.c_int32)), ("count", ctypes.c_int64), ("end", ctypes.c_int), ("reused", ctypes.c_int64),
+                ("log_probability", ctypes.c_double), ("first_seconds", ctypes.c_double), ("seconds", ctypes.c_double)]
+
+
+class BatchOptions(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("at_once", ctypes.c_int), ("chunk", ctypes.c_int64), ("progress", PROGRESS),
+                ("progress_context", ctypes.c_void_p)]
+
+
+class BatchTotals(ctypes.Structure):
+    _fields_ = [(name, ctypes.c_int64) for name in ("prompt_tokens", "reused", "tokens", "steps", "rows", "preempted")] + [
+        ("seconds", ctypes.c_double)]
+
+
+class ModelOptions(ctypes.Structure):
+    _fields_ = [("size", ctypes.c_size_t), ("text_path", ctypes.c_char_p), ("context", ctypes.c_int64), ("threads", ctypes.c_int)]
