@@ -119,6 +119,11 @@ typedef struct hr_gradient_statement {
     hr_expr *value;
 } hr_gradient_statement;
 
+/* ---- round_operands.c ---- */
+
+/* The body of a sum over `bound` as a matrix product takes it: in 16 bits; the same where it is none. */
+hr_expr *hr_product_rounded(hr_derivation *derivation, hr_expr *body, hr_index_set bound);
+
 /* ---- tangent.c: forward mode ---- */
 
 /* The tangent of each statement that changes, or that is wanted; those of parameters are in `cotangents`. */

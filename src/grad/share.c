@@ -288,60 +288,6 @@ static bool is_from_whole(const hr_expr *node) {
     return node->op == HR_OP_CONVERT && !hr_type_is_float(node->args[0]->type);
 }
 
-static bool is_declared(const sharing *s, const hr_expr *element) {
-    if (element->op != HR_OP_ELEMENT) return false;
-    const hr_tensor *tensor = &s->algebra->graph->function->tensors[element->tensor];
-    return tensor->variable || tensor->dtype == HR_BF16 || tensor->dtype == HR_F16;
-}
-
-/* A matrix product takes both operands in 16 bits: a computed one is rounded to the dtype of the other, in
- * the text, so that the check knows of it. */
-static hr_expr *rounded_like(sharing *s, hr_expr *value, const hr_expr *other) {
-    const hr_tensor *like = &s->algebra->graph->function->tensors[other->tensor];
-    return hr_graph_intern(s->algebra->graph, &(hr_expr){.op = HR_OP_CONVERT,
-                                                         .type = hr_compute_type(like->dtype),
-                                                         .dtype = like->dtype,
-                                                         .variable = like->variable,
-                                                         .arg_count = 1,
-                                                         .args = &value});
-}
-
-/* The conversion with which its own statement rounds a local to 16 bits; NULL = it does not. */
-static const hr_expr *rounding_of(const sharing *s, const hr_expr *element) {
-    const hr_function *function = s->algebra->graph->function;
-    if (element->op != HR_OP_ELEMENT) return NULL;
-    for (int i = 0; i < function->statement_count; i++)
-        if (function->statements[i].tensor == element->tensor)
-            return hr_rounds_to_half(function->statements[i].value) ? function->statements[i].value : NULL;
-    return NULL;
-}
-
-static bool is_rounded(const sharing *s, const hr_expr *element) {
-    return rounding_of(s, element) != NULL;
-}
-
-/* The body of a sum over `bound` as a matrix product's; the same where it is none. */
-static hr_expr *product_body(sharing *s, hr_expr *body, hr_index_set bound) {
-    if (body->op != HR_OP_MUL) return body;
-    hr_expr *sides[2] = {body->args[0], body->args[1]};
-    const hr_index_set left = hr_free_indices(s->algebra, sides[0]),
-                       right = hr_free_indices(s->algebra, sides[1]);
-    if ((left & right & bound) != bound || !(left & ~right) || !(right & ~left)) return body;
-    for (int i = 0; i < 2; i++) {
-        const hr_expr *other = body->args[1 - i];
-        const bool computed = sides[i]->op == HR_OP_ELEMENT && sides[i]->type == HR_F32 &&
-                              s->algebra->graph->function->tensors[sides[i]->tensor].role == HR_ROLE_LOCAL &&
-                              sides[i]->tensor >= s->derivation->source->tensor_count &&
-                              !hr_is_cotangent(s->derivation, sides[i]->tensor);
-        if (!computed || is_rounded(s, sides[i])) continue;
-        if (is_declared(s, other))
-            sides[i] = rounded_like(s, sides[i], other);
-        else if (rounding_of(s, other))
-            sides[i] = hr_graph_with_args(s->algebra->graph, rounding_of(s, other), &sides[i]);
-    }
-    return hr_graph_with_args(s->algebra->graph, body, sides);
-}
-
 /* A choice: what stands on its sides is read under the condition, or under its opposite. */
 static hr_expr *settled_choice(sharing *s, const hr_expr *node) {
     hr_expr *outer = s->inside, *args[3] = {settled(s, node->args[0], false)};
@@ -365,7 +311,7 @@ static hr_expr *with_settled_args(sharing *s, const hr_expr *node) {
         for (int i = 0; i < node->bound_count; i++)
             bound |= hr_index_bit(s->algebra, node->bound[i]);
         hr_expr *holder = is_leaf(args[0]) ? NULL : holder_of(s, args[0]);
-        args[0] = holder ? holder : product_body(s, args[0], bound);
+        args[0] = holder ? holder : hr_product_rounded(s->derivation, args[0], bound);
     }
     if (hr_op_is_reduction(node->op) || hr_op_is_scan(node->op))
         return hr_graph_with_args(s->algebra->graph, node, args);
