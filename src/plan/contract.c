@@ -251,9 +251,13 @@ static bool are_same(const int *a, int a_count, const int *b, int b_count) {
     return a_count == b_count && memcmp(a, b, (size_t)a_count * sizeof *a) == 0;
 }
 
-bool hr_contracts_stack(const hr_function *function, const hr_contract *contract, const hr_contract *other) {
+bool hr_contracts_stack(const hr_function *function, const hr_facts *facts, const int64_t *size,
+                        const hr_contract *contract, const hr_contract *other) {
     static const hr_dtype dtypes[] = {HR_BF16, HR_F16};
+    const double results = hr_indices_points(size, contract->m, contract->m_count) *
+                           hr_indices_points(size, contract->n, contract->n_count);
     bool fit = false;
+    if (contract->stacked_count && results > facts->stacked_most) return false;
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
         fit = fit || (hr_contract_fits(function, contract, dtypes[i]) &&
                       hr_value_fits(function, other->right, dtypes[i]));

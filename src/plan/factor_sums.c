@@ -1,4 +1,4 @@
-/* A sum over a product of three factors and more, taken apart. In: the factors and the indices of the sum.
+/* A sum over a product, taken apart. In: the factors and the indices of the sum.
  * Out: which of both are a sum of their own.
  *
  *     sum[j, k](a[i, j] * b[j, k] * c[k, l]) = sum[k](sum[j](a[i, j] * b[j, k]) * c[k, l])
@@ -71,7 +71,7 @@ bool hr_sum_factored(const hr_function *function, const int64_t *extents, const 
                      hr_expr *const *factors, int factor_count, hr_factoring *out) {
     terms t = {.function = function, .extents = extents, .factor_count = factor_count};
     const size_t indices = (size_t)function->index_count + 1;
-    if (factor_count < 3 || factor_count > HR_FACTORS_MOST || bound_count > HR_FACTORS_MOST) return false;
+    if (factor_count < 2 || factor_count > HR_FACTORS_MOST || bound_count > HR_FACTORS_MOST) return false;
     bool *uses = hr_memory_zeros(indices * (size_t)factor_count, sizeof *uses);
     if (!uses) return false; /* only operations are lost */
     for (int f = 0; f < factor_count; f++) {

@@ -27,6 +27,8 @@ typedef struct hr_facts {
     unsigned set; /* of hr_fact */
     /* A matrix times at most so many vectors is rows of products: with both f32, and with others. */
     int thin_f32, thin;
+    /* Results of one product from which on it fills the device, and a third gains nothing in its walk. */
+    double stacked_most;
     double columns_most; /* more sums of columns than these are a stage of their own */
 } hr_facts;
 

@@ -429,8 +429,8 @@ static bool stack_contract(grouper *g, attempt *a, hr_contract *contract, int e)
     const hr_contract *other = g->contract[e];
     fit f = {.g = g, .attempt = a, .statement = s};
     if (!hr_plan_knows(g->plan, HR_FACT_STACKED_PRODUCTS) || !other ||
-        !hr_contracts_stack(g->function, contract, other) || !walk_elements(g, s, element_fits, &f) ||
-        !overwrite_fits(g, a, s))
+        !hr_contracts_stack(g->function, &g->plan->facts, g->size, contract, other) ||
+        !walk_elements(g, s, element_fits, &f) || !overwrite_fits(g, a, s))
         return false;
     contract->stacked[contract->stacked_count++] = (hr_stacked){other->product, other->right};
     g->here[s->tensor].step = a->step_count;

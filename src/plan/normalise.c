@@ -271,9 +271,45 @@ static hr_expr *take_apart(normaliser *n, const hr_expr *expr, hr_expr *body) {
     product whole = {expr->bound_count, expr->bound, 0, {0}};
     const bool real = expr->type == HR_F32 || expr->type == HR_F64;
     if (!n->extents || n->graph->full || expr->op != HR_OP_REDUCE_SUM || !real || expr->bound_count < 2 ||
-        body->type != expr->type || !add_factors(&whole, body) || whole.factor_count < 3)
+        body->type != expr->type || !add_factors(&whole, body) || whole.factor_count < 2)
         return NULL;
     return sum_apart(n, expr, &whole);
+}
+
+static hr_visit varies(const hr_expr *e, const void *context) {
+    (void)context;
+    return hr_visit_until(e->op == HR_OP_INDEX || e->op == HR_OP_ELEMENT || e->op == HR_OP_RANDOM);
+}
+
+/* Some index in force is in one of the factors and not in another. */
+static bool factors_differ(const normaliser *n, const product *p) {
+    bool differ = false;
+    for (int i = 0; i < n->scope_count; i++)
+        for (int f = 1; f < p->factor_count; f++)
+            differ = differ || hr_expr_has_index(p->factors[f], n->scope[i]) !=
+                                   hr_expr_has_index(p->factors[0], n->scope[i]);
+    return differ;
+}
+
+/* A matrix product times constants: these leave the sum, whose operands stay what they are in memory. NULL
+ * where it is none. */
+static hr_expr *pull_constants(normaliser *n, const hr_expr *expr, hr_expr *body) {
+    product whole = {expr->bound_count, expr->bound, 0, {0}}, rest = whole;
+    const bool real = expr->type == HR_F32 || expr->type == HR_F64;
+    hr_expr *constant = NULL;
+    if (!n->extents || expr->op != HR_OP_REDUCE_SUM || !real || body->op != HR_OP_MUL ||
+        body->type != expr->type || !add_factors(&whole, body))
+        return NULL;
+    for (int f = 0; f < whole.factor_count; f++) {
+        hr_expr *factor = whole.factors[f];
+        if (hr_expr_find(factor, varies, NULL))
+            rest.factors[rest.factor_count++] = factor;
+        else
+            constant = constant ? hr_graph_binary(n->graph, HR_OP_MUL, expr->type, constant, factor) : factor;
+    }
+    if (!constant || rest.factor_count < 2 || !factors_differ(n, &rest)) return NULL;
+    return hr_graph_binary(n->graph, HR_OP_MUL, expr->type, constant,
+                           hoist(n, sum_apart(n, expr, &rest), "sum", expr->place));
 }
 
 /* What a scan reads it reads wherever its own value is asked for. */
@@ -303,6 +339,7 @@ static hr_expr *rewrite_reduction(normaliser *n, const hr_expr *expr, hr_expr *g
     hr_expr *body = rewrite(n, expr->args[0], guard);
     if (binds) n->scope_count -= expr->bound_count;
     hr_expr *value = write_out(n, expr, body);
+    if (!value) value = pull_constants(n, expr, body);
     if (!value) value = take_apart(n, expr, body);
     if (!value) value = spell_out(n, expr, body);
     if (top || !hr_op_is_reduction(value->op)) return value;

@@ -142,7 +142,8 @@ hr_status hr_pass_check(const hr_plan *plan);
  * matrix. */
 bool hr_contract_match(hr_graph *graph, const hr_statement *statement, unsigned facts, hr_contract *out);
 /* One walk can make both: operands of 16 bits, the left one the same, over the same indices. */
-bool hr_contracts_stack(const hr_function *function, const hr_contract *contract, const hr_contract *other);
+bool hr_contracts_stack(const hr_function *function, const hr_facts *facts, const int64_t *size,
+                        const hr_contract *contract, const hr_contract *other);
 /* Of the products of a function's statements (NULL = it is none), those that are rows instead move from
  * `contracts` to `thin`: a matrix times a few vectors, both along memory, is as fast as the matrix can be
  * read: rows of products, those of the same row of the matrix side by side. `size`: of each index. */

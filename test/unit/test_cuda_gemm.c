@@ -99,6 +99,12 @@ static const struct gemm_case {
     {"kernel k(x: f16[7, M, K], w: f16[B, K, N], e: i32[B]) -> (y: f32[B, M, N]) {\n"
      "    y[b, m, n] = sum[k](x[e[b] + 2, m, k] * w[b, k, n]) }",
      HALVES},
+    {"kernel k(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[M, N]) {\n"
+     "    y[m, n] = sum[k](0.1 * x[m, k] * w[n, k] * rsqrt(K)) }",
+     HALVES},
+    {"kernel k(x: bf16[M, 4, K], w: bf16[N, K]) -> (y: f32[M, N]) {\n"
+     "    y[m, n] = sum[h, k](x[m, h, k] * w[n, k]) }",
+     PARTS},
     {"kernel k(x: bf16[M, K], w: f16[N, K]) -> (y: bf16[M, N]) { y[m, n] = sum[k](x[m, k] * w[n, k]) }",
      PARTS},
     {"kernel k(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[M, N]) { y[m, n] = sum[k](tanh(x[m, k]) * w[n, k]) "
