@@ -264,8 +264,8 @@ static const char *const products[] = {
     "    y[m, n] = gelu_tanh(sum[k](x[m, k] * (q[n, k] * s[n])) + b[n]) }",
     "kernel normed(x: bf16[M, K], g: f32[K], r: f32[M], w: bf16[N, K]) -> (y: bf16[M, N]) {\n"
     "    y[m, n] = sum[k](bf16(x[m, k] * r[m] * g[k]) * w[n, k]) }",
-    "kernel bits(x: bf16[M, K], q: u8[N, K // 2], s: f16[N, K // 32]) -> (y: bf16[M, N]) {\n"
-    "    y[m, n] = sum[k](x[m, k] * s[n, k // 32] *\n"
+    "kernel bits(x: bf16[M, K], q: u8[N, K // 2], s: f16[N, K // 64]) -> (y: bf16[M, N]) {\n"
+    "    y[m, n] = sum[k](x[m, k] * s[n, k // 64] *\n"
     "        (where(k % 2 == 0, q[n, k // 2] % 16, q[n, k // 2] // 16) - 8)) }",
 };
 

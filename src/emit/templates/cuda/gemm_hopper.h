@@ -428,19 +428,20 @@ template <int ROW> static __device__ inline int gemm_raw_place(int row, int at) 
     return row * ROW + ((at / 16 ^ turn) << 4) + at % 16;
 }
 
-/* wgmma's left operand of one stage, computed by the text: of each 16 along k, of each 64 rows. `row` and
- * `m`: of the thread's first value, in the tile and of all. */
-template <class P, class A, int PARTS>
+/* wgmma's left operand of one stage, computed by the text: of each 16 along k from the `first` on, of each 64
+ * rows. `row` and `m`: of the thread's first value, in the tile and of all. */
+template <class P, class A, int BLOCKS, int PARTS>
 static __device__ inline void gemm_compute_left(const A &a, const gemm_size &size, int batch,
                                                 const char *tile, int row, int64_t m, int64_t k_first,
-                                                uint32_t (&left)[4][PARTS][4]) {
+                                                int first, uint32_t (&left)[BLOCKS][PARTS][4]) {
     typedef typename P::raw_type raw;
-    const int lane = (int)threadIdx.x % 32;
+    uint32_t pair = (uint32_t)threadIdx.x % 4 * 2;
     const int64_t before = P::left_at(a, k_first);
 #pragma unroll
-    for (int i = 0; i < 16 * PARTS; i++) {
+    for (int i = 0; i < 4 * BLOCKS * PARTS; i++) {
         const int q = i / 4 / PARTS, part = i / 4 % PARTS, at_row = part * 64 + i % 2 * 8;
-        const int64_t k = k_first + q * 16 + i / 2 % 2 * 8 + lane % 4 * 2;
+        if (i % 4 == 0) stay_inside(pair); /* nothing is loaded long before: registers are scarce */
+        const int64_t k = k_first + (first + q) * 16 + i / 2 % 2 * 8 + pair;
         const int64_t at_m = m + at_row < size.m ? m + at_row : size.m - 1;
         float value[2];
 #pragma unroll
@@ -495,22 +496,22 @@ static __device__ inline void gemm_multiply_raw(const A &a, const gemm_size &siz
     }
 #pragma unroll 1
     for (int step = work.first; step < work.first + work.steps; step++) {
-        uint32_t left[4][PARTS][4];
         ptx_mbarrier_wait(b.full + stage * 8, parity);
-        gemm_compute_left<P>(a, size, work.batch, b.memory + stage * memory::stage_bytes, group_row, m,
-                             (int64_t)step * 64, left);
         const uint64_t at = (uint32_t)stage * (memory::stage_bytes >> 4);
 #pragma unroll
         for (int run = 0; run < runs; run++) {
+            uint32_t left[4 / runs][PARTS][4];
+            gemm_compute_left<P>(a, size, work.batch, b.memory + stage * memory::stage_bytes, group_row, m,
+                                 (int64_t)step * 64, run * (4 / runs), left);
             ptx_wgmma_fence();
 #pragma unroll
             for (int x = 0; x < 4 / runs * PARTS; x++) {
-                const int q = run * (4 / runs) + x / PARTS, part = x % PARTS;
+                const int q = x / PARTS, part = x % PARTS;
+                const uint64_t right_at = right + at + (run * (4 / runs) + q) * right_step;
                 if constexpr (P::scale_k > 0)
-                    P::multiply(chain[part], left[q][part], right + at + q * right_step,
-                                adds || q % (4 / runs) > 0);
+                    P::multiply(chain[part], left[q][part], right_at, adds || q > 0);
                 else
-                    P::multiply(sum[part], left[q][part], right + at + q * right_step, adds || q > 0);
+                    P::multiply(sum[part], left[q][part], right_at, adds || q > 0);
             }
             ptx_wgmma_commit();
             ptx_wgmma_wait<0>();
