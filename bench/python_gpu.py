@@ -2,7 +2,7 @@
 """headroom from Python on a GPU: what a call costs beside Triton's and CuPy's, and torch.compile's backends beside each
 other.
 
-  python_gpu.py [--calls] [--models NAME,NAME] [--steps N] [--out FILE.md]
+  python_gpu.py [--calls] [--models NAME,NAME] [--ways WAY,WAY] [--steps N] [--together] [--profile FOLDER] [--out FILE.md]
 
 in:   the package headroom (PYTHONPATH=BUILD/python_package), PyTorch; Triton and CuPy where they are installed
 out:  two tables; with --out a page of them
@@ -19,6 +19,7 @@ import json
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -145,23 +146,15 @@ def error_of(made, expected):
     return (square / sum(float(b.double().square().sum()) for b in expected)) ** 0.5
 
 
-def measure(name, way, steps):
-    """In a process of its own: the first step, the others, the memory, the error."""
-    torch.manual_seed(1)
-    model, inputs, loss = python_models.MODELS[name]()
-    if way == "headroom":
-        import headroom.torch  # noqa: F401 (registers the backend)
-    run = torch.compile(model, backend=WAYS[way]) if WAYS[way] else model
-    step = step_of(model, loss, run)
-    torch.cuda.synchronize()
-    begin = time.perf_counter()
-    made = step(*inputs)
-    torch.cuda.synchronize()
-    first = time.perf_counter() - begin
-    del made
-    for _ in range(3):
+def profile(step, inputs, path):
+    """What a step runs on the device, the longest first."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as made:
         step(*inputs)
-    torch.cuda.reset_peak_memory_stats()
+        torch.cuda.synchronize()
+    Path(path).write_text(made.key_averages().table(sort_by="cuda_time_total", row_limit=60, max_name_column_width=90))
+
+
+def timed(step, inputs, steps):
     times = []
     for _ in range(steps):
         start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
@@ -170,38 +163,100 @@ def measure(name, way, steps):
         end.record()
         torch.cuda.synchronize()
         times.append(start.elapsed_time(end))
+    return statistics.median(times)
+
+
+def measure(name, way, options):
+    """In a process of its own: the first step, then, once told to go on, the others, the memory, the error."""
+    torch.manual_seed(1)
+    model, inputs, loss = python_models.MODELS[name]()
+    if way == "headroom":
+        import headroom.torch  # noqa: F401 (registers the backend)
+    run = torch.compile(model, backend=WAYS[way]) if WAYS[way] else model
+    step = step_of(model, loss, run)
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    step(*inputs)
+    torch.cuda.synchronize()
+    first = time.perf_counter() - begin
+    for _ in range(3):
+        step(*inputs)
+    torch.cuda.synchronize()
+    print("ready", flush=True)
+    sys.stdin.readline()
+    torch.cuda.reset_peak_memory_stats()
+    median = timed(step, inputs, options.steps)
     peak = torch.cuda.max_memory_allocated() / 2**30
+    if options.profile:
+        profile(step, inputs, Path(options.profile) / f"{name}_{way}.txt")
     made = [m.detach().clone() for m in step(*inputs)]
     error = error_of(made, exact(model, inputs, loss))
-    return {"first": first, "step": statistics.median(times), "memory": peak, "error": error}
+    print(json.dumps({"first": first, "step": median, "memory": peak, "error": error}), flush=True)
 
 
-def measure_apart(name, way, steps, seconds):
-    command = [sys.executable, __file__, "--one", f"{name}:{way}", "--steps", str(steps)]
-    try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
-    except subprocess.TimeoutExpired:
-        return {"why": f"more than {seconds} s"}
-    lines = done.stdout.strip().splitlines()
-    if done.returncode == 0 and lines:
-        return json.loads(lines[-1])
-    last = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
-    return {"why": last[:120]}
+class Apart:
+    """A model in one way, in a process that waits after its first steps until it is told to go on."""
+
+    def __init__(self, name, way, options):
+        command = [sys.executable, __file__, "--one", f"{name}:{way}", "--steps", str(options.steps)]
+        command += ["--profile", options.profile] if options.profile else []
+        self.errors = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(
+            ["timeout", str(options.seconds), *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors,
+            text=True)
+
+    def line(self, start):
+        """The next line that starts so; none where the process ends before."""
+        return next((each for each in self.process.stdout if each.startswith(start)), None)
+
+    def result(self):
+        if self.process.poll() is None:
+            self.process.stdin.write("go\n")
+            self.process.stdin.flush()
+        line = self.line("{")
+        code = self.process.wait()
+        if line:
+            return json.loads(line)
+        self.errors.seek(0)
+        last = ["more than the time given"] if code == 124 else self.errors.read().strip().splitlines() or [f"exit {code}"]
+        return {"why": last[-1][:200]}
 
 
-def model_lines(names, steps, seconds):
+def rows_of(names, ways, options):
+    """Each model's rows; with --together the first steps run at the same time, and the others one after another."""
+    if options.together:
+        made = {name: {way: Apart(name, way, options) for way in ways} for name in names}
+        for each in (each for rows in made.values() for each in rows.values()):
+            each.line("ready")
+        for name, rows in made.items():
+            yield name, {way: each.result() for way, each in rows.items()}
+        return
+    for name in names:
+        rows = {}
+        for way in ways:
+            apart = Apart(name, way, options)
+            apart.line("ready")
+            rows[way] = apart.result()
+        yield name, rows
+
+
+def model_lines(names, options):
     yield "| model | way | step | of Inductor's time | first step | memory | error |"
     yield "|---|---|---|---|---|---|---|"
-    for name in names:
-        rows = {way: measure_apart(name, way, steps, seconds) for way in WAYS}
-        peer = rows["inductor"].get("step")
+    shares = []
+    for name, rows in rows_of(names, options.ways.split(","), options):
+        peer = rows.get("inductor", {}).get("step")
         for way, row in rows.items():
             if "why" in row:
                 yield f"| {name} | {way} | – ({row['why']}) | | | | |"
                 continue
             share = f"{row['step'] / peer:.2f}" if peer else "–"
+            shares += [row["step"] / peer] if peer and way == "headroom" else []
             yield (f"| {name} | {way} | {row['step']:.2f} ms | {share} | {row['first']:.1f} s | {row['memory']:.2f} GiB | "
                    f"{row['error']:.1e} |")
+    if shares:
+        yield ""
+        yield f"headroom beside Inductor: {1 / statistics.geometric_mean(shares):.2f}x in geometric mean."
 
 
 def call_lines():
@@ -215,13 +270,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--calls", action="store_true")
     parser.add_argument("--models", default="")
+    parser.add_argument("--ways", default=",".join(WAYS))
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--together", action="store_true", help="all first steps at the same time: they take longer")
+    parser.add_argument("--profile", help="a folder for what a step runs on the device")
     parser.add_argument("--seconds", type=int, default=120, help="at most this long for a model in one way")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     parser.add_argument("--out")
     options = parser.parse_args()
     if options.one:
-        print(json.dumps(measure(*options.one.split(":"), options.steps)))
+        measure(*options.one.split(":"), options)
         return
     import headroom as hr
 
@@ -229,7 +287,7 @@ def main():
              f"headroom {hr.__version__}, PyTorch {torch.__version__}: `bench/python_gpu.py`.", ""]
     print(lines[0])
     names = [n for n in options.models.split(",") if n]
-    parts = [call_lines()] * options.calls + [model_lines(names, options.steps, options.seconds)] * bool(names)
+    parts = [call_lines()] * options.calls + [model_lines(names, options)] * bool(names)
     for part in parts:
         for line in part:
             print(line, flush=True)

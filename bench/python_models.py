@@ -9,17 +9,21 @@ import torch.nn.functional as F
 
 
 class Attention(nn.Module):
-    def __init__(self, width, heads, heads_kv, causal, bias):
+    """With queries, keys and values by one product, as GPT-2 has it, or by three, as BERT and Llama."""
+
+    def __init__(self, width, heads, heads_kv, causal, bias, joint):
         super().__init__()
         self.heads, self.heads_kv, self.causal = heads, heads_kv, causal
-        head = width // heads
-        self.qkv = nn.Linear(width, (heads + 2 * heads_kv) * head, bias=bias)
+        self.head = width // heads
+        counts = (heads, heads_kv, heads_kv)
+        counts = [sum(counts)] if joint else counts
+        self.qkv = nn.ModuleList(nn.Linear(width, count * self.head, bias=bias) for count in counts)
         self.out = nn.Linear(width, width, bias=bias)
 
     def forward(self, x, rotate=None):
         b, t, c = x.shape
-        parts = self.qkv(x).view(b, t, self.heads + 2 * self.heads_kv, -1).transpose(1, 2)
-        q, k, v = parts.split([self.heads, self.heads_kv, self.heads_kv], 1)
+        parts = [each(x).view(b, t, -1, self.head).transpose(1, 2) for each in self.qkv]
+        q, k, v = parts[0].split(self.heads, 1) if len(parts) == 1 else parts
         if rotate is not None:
             q, k = rotate(q), rotate(k)
         y = F.scaled_dot_product_attention(q, k, v, is_causal=self.causal, enable_gqa=self.heads != self.heads_kv)
@@ -33,7 +37,7 @@ class Block(nn.Module):
         super().__init__()
         self.norm_first = norm_first
         self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.attention = Attention(width, heads, heads, causal, True)
+        self.attention = Attention(width, heads, heads, causal, True, norm_first)
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def mlp(self, x):
@@ -79,7 +83,7 @@ class Llama(nn.Module):
         super().__init__()
         self.token = nn.Embedding(vocabulary, width)
         self.layers = nn.ModuleList(
-            nn.ModuleList([RMSNorm(width), Attention(width, heads, heads_kv, True, False), RMSNorm(width),
+            nn.ModuleList([RMSNorm(width), Attention(width, heads, heads_kv, True, False, False), RMSNorm(width),
                            nn.Linear(width, hidden, bias=False), nn.Linear(width, hidden, bias=False),
                            nn.Linear(hidden, width, bias=False)]) for _ in range(layers))
         self.norm, self.head = RMSNorm(width), nn.Linear(width, vocabulary, bias=False)

@@ -1,12 +1,13 @@
-"""torch.compile(model, backend="headroom"): runs of pointwise operations and reductions become kernels.
+"""torch.compile(model, backend="headroom"): runs of operators become kernels.
 
-In: graphs of ATen's operators, after AOTAutograd. Out: the same graphs, with a kernel in place of each run that can be
-written as a text; products, convolutions and whatever else is not in the tables below stay PyTorch's own.
+In: graphs of ATen's operators, after AOTAutograd. Out: the same graphs, with a kernel in place of each group of
+operators that can be written as a text (`_operators`, `_groups`, `_writer`); whatever else stays PyTorch's own. A
+product or an attention becomes a text where the target is one on which that is at least as fast.
 """
 
 from __future__ import annotations
 
-import math
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -17,107 +18,16 @@ import torch
 from torch._decomp import core_aten_decompositions
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func  # type: ignore[attr-defined]
-from torch.fx import GraphModule, Node
-from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
-from torch.fx.passes.operator_support import OperatorSupportBase
+from torch._functorch.partitioners import min_cut_rematerialization_partition
+from torch.fx import Graph, GraphModule, Node
 
 from . import _headroom
 from . import torch as operators
-from ._frameworks import torch_dtypes
-
-aten = torch.ops.aten
-_NAMES: dict[torch.dtype, str] = {dtype: name for name, dtype in torch_dtypes(torch).items()}
-_FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
-
-# What an operator is in the language; {0}, {1} are its operands, element by element.
-_POINTWISE: dict[Any, str] = {
-    aten.add.Tensor: "{0} + {1}", aten.add.Scalar: "{0} + {1}", aten.sub.Tensor: "{0} - {1}", aten.sub.Scalar: "{0} - {1}",
-    aten.mul.Tensor: "{0} * {1}", aten.mul.Scalar: "{0} * {1}", aten.div.Tensor: "{0} / {1}", aten.div.Scalar: "{0} / {1}",
-    aten.neg.default: "-{0}", aten.reciprocal.default: "1 / {0}", aten.abs.default: "abs({0})", aten.exp.default: "exp({0})",
-    aten.log.default: "log({0})", aten.sqrt.default: "sqrt({0})", aten.rsqrt.default: "rsqrt({0})",
-    aten.tanh.default: "tanh({0})", aten.erf.default: "erf({0})", aten.sigmoid.default: "sigmoid({0})",
-    aten.relu.default: "relu({0})", aten.sin.default: "sin({0})", aten.cos.default: "cos({0})",
-    aten.pow.Tensor_Scalar: "{0} ^ {1}", aten.maximum.default: "max({0}, {1})", aten.minimum.default: "min({0}, {1})",
-    aten.where.self: "where({0}, {1}, {2})", aten.gt.Scalar: "{0} > {1}", aten.gt.Tensor: "{0} > {1}",
-    aten.ge.Scalar: "{0} >= {1}", aten.ge.Tensor: "{0} >= {1}", aten.lt.Scalar: "{0} < {1}", aten.lt.Tensor: "{0} < {1}",
-    aten.le.Scalar: "{0} <= {1}", aten.le.Tensor: "{0} <= {1}", aten.eq.Scalar: "{0} == {1}",
-    aten.eq.Tensor: "{0} == {1}", aten.ne.Scalar: "{0} != {1}", aten.gelu.default: "gelu({0})",
-    aten.silu.default: "silu({0})",
-}  # fmt: skip
-# Of one operand over some of its axes; the other axes keep their places.
-_REDUCTIONS: dict[Any, str] = {aten.sum.dim_IntList: "sum", aten.mean.dim: "mean", aten.amax.default: "max"}
-# Of one operand along one axis, which stays.
-_ALONG: dict[Any, str] = {
-    aten._softmax.default: "softmax[{1}]({0})",
-    aten._log_softmax.default: "{0} - logsumexp[{2}]({3})",
-}
-_SHAPES = (aten.unsqueeze.default, aten.expand.default)
-_LONGEST = 100  # operators of one kernel, and arguments
-
-
-# ---- which operators ----
-
-
-def _value(node: Any) -> Any:
-    return node.meta.get("val") if isinstance(node, Node) else None
-
-
-def _is_plain(value: Any) -> bool:
-    """A dense tensor with axes, of a dtype of the language and sizes that are numbers."""
-    return (
-        isinstance(value, torch.Tensor)
-        and value.dim() > 0
-        and value.dtype in _NAMES
-        and value.device.type in ("cpu", "cuda")
-        and all(isinstance(size, int) for size in value.shape)
-    )
-
-
-class _Writable(OperatorSupportBase):
-    """The operators that have a text, and whose operands and results it can be written for."""
-
-    def is_node_supported(self, submodules: Any, node: Node) -> bool:
-        value = _value(node)
-        if node.op != "call_function" or not _is_plain(value):
-            return False
-        if not value.is_contiguous() and node.target is not aten.expand.default:
-            return False  # kernels give dense results, and a view behind this one may count on other strides
-        if not all(_is_plain(_value(each)) for each in node.all_input_nodes):
-            return False
-        return _writable_call(node)
-
-
-def _writable_call(node: Node) -> bool:
-    if node.target in _POINTWISE:
-        whole = all(_value(each).dtype not in _FLOATS for each in node.all_input_nodes)
-        plain = node.kwargs.get("alpha", 1) == 1 and node.kwargs.get("approximate", "none") == "none"
-        plain = plain and len(node.args) == _POINTWISE[node.target].count("{")  # alpha may stand there by position
-        return (
-            bool(plain)
-            and not (whole and _value_is_float(node))
-            and all(_is_number(a) for a in node.args if not _is_node(a))
-        )
-    if node.target in _REDUCTIONS:
-        return not node.kwargs and _value(node.args[0]).dtype in _FLOATS and len(node.args) > 1 and bool(node.args[1])
-    if node.target in _ALONG:
-        return node.args[2] is False
-    if node.target is aten._to_copy.default:
-        return set(node.kwargs) == {"dtype"}
-    return node.target in _SHAPES
-
-
-def _value_is_float(node: Node) -> bool:
-    """Whether the result is of a float dtype."""
-    return _value(node).dtype in _FLOATS
-
-
-def _is_node(value: Any) -> bool:
-    return isinstance(value, Node)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float))
-
+from ._attention import ATTENTIONS, Attention, attention_of, attention_text, drop_rest
+from ._groups import groups_of
+from ._operators import aten, is_product, is_shown, is_source, readers_of, value_of
+from ._shapes import drop_assertions, join_axes, prefer_channels_last
+from ._writer import Text, text_of
 
 # ---- what is taken apart first ----
 
@@ -137,113 +47,80 @@ def _layer_norm(
     return y.to(x.dtype), mean, rstd
 
 
+def _batch_norm(
+    x: torch.Tensor, weight: torch.Tensor | None, bias: torch.Tensor | None, mean: torch.Tensor, var: torch.Tensor,
+    momentum: float, eps: float,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
+    """With the statistics of training, in f32 at least."""
+    dtype = torch.promote_types(x.dtype, torch.float32)
+    mean, rstd = mean.to(dtype), torch.rsqrt(var.to(dtype) + eps)
+    rows = [each if each is None else each.reshape(-1, *[1] * (x.dim() - 2)) for each in (mean, rstd, weight, bias)]
+    y = (x.to(dtype) - rows[0]) * rows[1]
+    y = y if rows[2] is None else y * rows[2]
+    y = y if rows[3] is None else y + rows[3]
+    return y.to(x.dtype), x.new_empty(0), x.new_empty(0)
+
+
 def _decompositions() -> dict[Any, Any]:
-    return {**core_aten_decompositions(), aten.native_layer_norm.default: _layer_norm}
+    table = {
+        **core_aten_decompositions(),
+        aten.native_layer_norm.default: _layer_norm,
+        aten._native_batch_norm_legit_no_training.default: _batch_norm,
+    }
+    for each in ATTENTIONS:  # their backward passes take what they give, not what a decomposition does
+        table.pop(each, None)
+    return table
 
 
-# ---- a run of operators as a text ----
+# ---- what is worth a text ----
 
 
-@dataclass
-class _Writer:
-    """Prints the statements of a kernel: an element of each operator's result."""
+@dataclass(frozen=True)
+class Choice:
+    """Whether products that something follows, and attention, become texts: None is where that is at least as fast, on
+    GPUs of compute capability 9 in f16 and bf16."""
 
-    statements: list[str] = field(default_factory=list)
-    names: dict[Node, str] = field(default_factory=dict)
-
-    def element(self, operand: Any, shape: Sequence[int], indices: Sequence[str]) -> str:
-        """An operand at a place of a result of this shape, broadcast as PyTorch does."""
-        if not _is_node(operand):
-            return _number(operand)
-        own = _value(operand).shape
-        last = indices[len(indices) - len(own) :]
-        subscripts = ("0" if size == 1 else index for size, index in zip(own, last))
-        return f"{self.names[operand]}[{', '.join(subscripts)}]"
-
-    def add(self, node: Node, name: str) -> None:
-        shape = tuple(_value(node).shape)
-        indices = [f"i{axis}" for axis in range(len(shape))]
-        left = ", ".join(f"{index} < {size}" for index, size in zip(indices, shape))
-        self.names[node] = name
-        self.statements.append(f"    {name}[{left}] = {self._expression(node, shape, indices)}")
-
-    def _expression(self, node: Node, shape: Sequence[int], indices: list[str]) -> str:
-        args: Any = node.args
-        if node.target in _REDUCTIONS:
-            return self._reduction(node, indices)
-        if node.target in _ALONG:
-            axis = args[1] % len(shape)
-            within = [*indices[:axis], f"k{axis}", *indices[axis + 1 :]]
-            return _ALONG[node.target].format(
-                self.element(args[0], shape, indices),
-                indices[axis],
-                f"k{axis} < {shape[axis]}",
-                self.element(args[0], shape, within),
-            )
-        if node.target is aten.unsqueeze.default:
-            axis = args[1] % len(shape)
-            return self.element(args[0], shape, indices[:axis] + indices[axis + 1 :])
-        if node.target in _SHAPES:
-            return self.element(args[0], shape, indices)
-        operands = [self.element(each, shape, indices) for each in args]
-        if node.target is aten._to_copy.default:
-            kind: Any = node.kwargs["dtype"]
-            return f"{_NAMES[kind]}({operands[0]})"
-        return _POINTWISE[node.target].format(*operands)
-
-    def _reduction(self, node: Node, indices: list[str]) -> str:
-        args: Any = node.args
-        source = args[0]
-        own = _value(source).shape
-        axes = sorted(axis % len(own) for axis in args[1])
-        kept = list(indices)
-        if not (len(args) > 2 and args[2]):
-            for axis in axes:
-                kept.insert(axis, "")
-        places = [f"k{axis}" if axis in axes else kept[axis] for axis in range(len(own))]
-        ranges = ", ".join(f"k{axis} < {own[axis]}" for axis in axes)
-        return f"{_REDUCTIONS[node.target]}[{ranges}]({self.element(source, own, places)})"
+    products: bool | None = None
+    attention: bool | None = None
 
 
-def _number(value: Any) -> str:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if math.isinf(value):
-        return "inf" if value > 0 else "(-inf)"
-    if math.isnan(value):
-        return "nan"
-    return repr(value) if value >= 0 else f"({value!r})"
+def _is_hopper(node: Node) -> bool:
+    value = value_of(node)
+    value = next((each for each in value if isinstance(each, torch.Tensor)), None) if isinstance(value, tuple) else value
+    return (
+        isinstance(value, torch.Tensor)
+        and value.device.type == "cuda"
+        and value.dtype in (torch.float16, torch.bfloat16)
+        and torch.cuda.is_available()
+        and torch.cuda.get_device_capability(value.device)[0] == 9
+    )
 
 
-def _declared(node: Node, name: str) -> str:
-    value = _value(node)
-    return f"{name}: {_NAMES[value.dtype]}[{', '.join(map(str, value.shape))}]"
+_LARGE = 1 << 28  # multiplications of a product that is worth the tensor cores' tiles
 
 
-def _listed(value: Any) -> list[Any]:
-    return list(value) if isinstance(value, (tuple, list)) else [value]
+def _worthy_products(graph: Graph, choice: Choice) -> set[Node]:
+    """Products that a text computes at least as fast, with what follows them in the same kernel."""
+
+    def is_worth(node: Node) -> bool:
+        if choice.products is not None:
+            return choice.products
+        left, right = (value_of(each) for each in node.args[-2:])
+        aligned = all(size % 8 == 0 for size in (left.shape[-1], right.shape[-1]))
+        return aligned and left.numel() * right.shape[-1] >= _LARGE and _is_hopper(node)
+
+    return {node for node in graph.nodes if is_product(node) and is_worth(node)}
 
 
-def text_of(graph: torch.fx.Graph, name: str) -> str:
-    """A fused run as a kernel: its placeholders are parameters, its outputs results."""
-    writer = _Writer()
-    parameters: list[str] = []
-    inner: list[Node] = []
-    outputs: list[Any] = []
+def _worthy_attentions(graph: Graph, choice: Choice) -> list[tuple[Node, Attention]]:
+    """The same of attention; the results beside its output and logsumexp are constants from here on."""
+    made = []
     for node in graph.nodes:
-        if node.op == "placeholder":
-            writer.names[node] = f"a{len(parameters)}"
-            parameters.append(_declared(node, writer.names[node]))
-        elif node.op == "call_function":
-            inner.append(node)
-        elif node.op == "output":
-            outputs = _listed(node.args[0])
-    results = {node: f"r{place}" for place, node in enumerate(dict.fromkeys(outputs))}
-    for place, node in enumerate(inner):
-        writer.add(node, results.get(node, f"t{place}"))
-    declared = ", ".join(_declared(node, each) for node, each in results.items())
-    body = "\n".join(writer.statements)
-    return f"kernel {name}({', '.join(parameters)})\n    -> ({declared})\n{{\n{body}\n}}\n"
+        found = attention_of(node)
+        if found and (_is_hopper(node) if choice.attention is None else choice.attention):
+            drop_rest(graph, found)
+            made.append((node, found))
+    return made
 
 
 # ---- graphs ----
@@ -251,20 +128,44 @@ def text_of(graph: torch.fx.Graph, name: str) -> str:
 
 @dataclass
 class Explanation:
-    """What became of a model: the texts of its kernels, and the operators that stayed PyTorch's."""
+    """What became of a model: the texts of its kernels, each once, and the operators that stayed PyTorch's."""
 
     texts: list[str] = field(default_factory=list)
+    calls: dict[str, int] = field(default_factory=dict)
     fused: int = 0
     eager: dict[str, int] = field(default_factory=dict)
 
+    def add(self, text: str, operators_in: int) -> None:
+        if text not in self.calls:
+            self.texts.append(text)
+        self.calls[text] = self.calls.get(text, 0) + 1
+        self.fused += operators_in
+
+    def add_eager(self, graph: Graph) -> None:
+        """Views and constants cost nothing worth a line."""
+        for node in graph.nodes:
+            if node.op != "call_function" or node.target is operator.getitem:
+                continue
+            if not is_shown(node) and not is_source(node) and node.target not in _FREE:
+                self.eager[str(node.target)] = self.eager.get(str(node.target), 0) + 1
+
     def __str__(self) -> str:
         rest = ", ".join(f"{name} {count}x" for name, count in sorted(self.eager.items()))
-        head = f"# {len(self.texts)} kernels of {self.fused} operators; PyTorch's own: {rest or 'none'}\n"
-        return "\n".join([head, *self.texts])
+        launches = sum(self.calls.values())
+        head = f"# {launches} calls of {len(self.texts)} kernels for {self.fused} operators; PyTorch's own: {rest or 'none'}\n"
+        why = "".join(f"# {name}: {why}\n" for name, why in _REASONS.items() if any(name in each for each in self.eager))
+        texts = (f"# called {self.calls[text]}x\n{text}" for text in self.texts)
+        return "\n".join([head + why, *texts])
 
     __repr__ = __str__
 
 
+_FREE = (aten.view.default, aten.reshape.default, aten._unsafe_view.default)
+_REASONS = {
+    "mm": "products are texts on GPUs of compute capability 9, in f16 and bf16, where pointwise operators follow",
+    "attention": "a text on GPUs of compute capability 9, in f16 and bf16, of queries, keys and values without gaps",
+    "convolution": "there is no faster text of it",
+}
 _explaining: ContextVar[Explanation | None] = ContextVar("explaining", default=None)
 
 
@@ -279,46 +180,149 @@ def _explained() -> Iterator[Explanation]:
 
 
 class _Fused(torch.nn.Module):
-    """A run of operators as one kernel."""
+    """A group of operators as one kernel; tensors are given with their axes as they lie in memory."""
 
-    def __init__(self, op: operators.Op) -> None:
+    def __init__(self, op: operators.Op, text: Text) -> None:
         super().__init__()
         self.op = op
+        self._orders = [_turn(value_of(node), order) for node, order in text.inputs]
+        self._backs = [_turn_back(value_of(node), order) for node, order in text.outputs]
 
     def forward(self, *inputs: torch.Tensor) -> Any:
-        result = self.op(*inputs)
-        return tuple(result) if self.op._several else result
+        given = tuple(each if turn is None else turn(each) for each, turn in zip(inputs, self._orders))
+        made = self.op.kernel.attempt(given, {})
+        if made is NotImplemented:
+            made = self.op(*given)
+        results = made if self.op._several else (made,)
+        results = tuple(each if turn is None else turn(each) for each, turn in zip(results, self._backs))
+        return results if self.op._several else results[0]
 
 
-def _fuse(graph: GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-    """The graph with its kernels. A run that the language refuses after all stays as it is."""
+_Turn = Callable[[torch.Tensor], torch.Tensor]
+
+
+def _turn(value: torch.Tensor, order: list[int] | None) -> _Turn | None:
+    """How a tensor is seen as its text declares it."""
+    if value.dim() == 0:
+        return lambda tensor: tensor.reshape(1)
+    if order is None or order == list(range(value.dim())):
+        return None
+    axes = list(order)
+    return lambda tensor: tensor.permute(axes)
+
+
+def _turn_back(value: torch.Tensor, order: list[int]) -> _Turn | None:
+    if value.dim() == 0:
+        return lambda tensor: tensor.reshape(())
+    if order == list(range(value.dim())):
+        return None
+    axes = [order.index(axis) for axis in range(value.dim())]
+    return lambda tensor: tensor.permute(axes)
+
+
+def _outputs_of(nodes: Sequence[Node]) -> list[Node]:
+    """The nodes of a group that something outside reads, itself or through views."""
+    inside = set(nodes)
+    return [node for node in nodes if not inside.issuperset(readers_of(node))]
+
+
+def _replace(
+    graph: GraphModule, place: int, text: Text, nodes: Sequence[Node], replaced: dict[Node, Node]
+) -> bool:
+    """Puts the kernel in the place of what it computes; false where the language refuses the text. `replaced` says what
+    gives the result of a node that is no more."""
+    try:
+        op = operators.op(text.words)
+    except _headroom.InputError:
+        return False
+    name = f"headroom_{place}"
+    graph.add_submodule(name, _Fused(op, text))
+    with graph.graph.inserting_before(next(iter(text.outputs))[0]):
+        call = graph.graph.call_module(name, tuple(replaced.get(node, node) for node, _ in text.inputs))
+        several = len(text.outputs) > 1
+        values = tuple(value_of(node) for node, _ in text.outputs)
+        call.meta = {"val": values if several else values[0]}
+        for result, (node, _) in enumerate(text.outputs):
+            made = graph.graph.call_function(operator.getitem, (call, result)) if several else call
+            made.meta = {"val": value_of(node)}
+            node.replace_all_uses_with(made)
+            replaced[node] = made
+    for node in reversed(nodes):
+        _erase(graph.graph, node)
+    return True
+
+
+def _erase(graph: Graph, node: Node) -> None:
+    """A node that nothing reads any more but views that nothing reads."""
+    for user in list(node.users):
+        if is_shown(user) or user.target is operator.getitem:
+            _erase(graph, user)
+    if not node.users:
+        graph.erase_node(node)
+
+
+def _sort(graph: Graph) -> None:
+    """Each node behind what it needs, else in the order in which they stand."""
+    placed: set[Node] = set()
+    if not any(node.op == "placeholder" for node in graph.nodes):
+        return
+    *_, last = (node for node in graph.nodes if node.op == "placeholder")
+    for root in [node for node in graph.nodes if node.op not in ("placeholder", "output")]:
+        waiting = [root]
+        while waiting:
+            node = waiting[-1]
+            missing = [each for each in node.all_input_nodes if each not in placed and each.op != "placeholder"]
+            if node not in placed and missing:
+                waiting += missing
+                continue
+            waiting.pop()
+            if node not in placed:
+                placed.add(node)
+                last.append(node)
+                last = node
+
+
+def _fuse(graph: GraphModule, choice: Choice) -> Callable[..., Any]:
+    """The graph with its kernels. A group that the language refuses after all stays as it is."""
     found = _explaining.get()
-    partitioner = CapabilityBasedPartitioner(graph, _Writable(), allows_single_node_partition=False)
-    fused = partitioner.fuse_partitions(
-        [p for p in partitioner.propose_partitions() if len(p.nodes) <= _LONGEST], prefix="headroom_"
+    drop_assertions(graph.graph)
+    join_axes(graph.graph)
+    made = [(attention_text(each), [node]) for node, each in _worthy_attentions(graph.graph, choice)]
+    for group in groups_of(graph.graph, _worthy_products(graph.graph, choice)):
+        outputs = _outputs_of(group.nodes)
+        made.append((text_of(group.nodes, outputs), group.nodes))
+    replaced: dict[Node, Node] = {}
+    for place, (text, nodes) in enumerate(made):
+        if _replace(graph, place, text, nodes, replaced) and found:
+            found.add(text.words, len(nodes))
+    _sort(graph.graph)
+    graph.graph.eliminate_dead_code()
+    if found:
+        found.add_eager(graph.graph)
+    graph.recompile()
+    return make_boxed_func(graph.forward)
+
+
+def compile_graph(
+    graph: GraphModule, inputs: list[torch.Tensor], *, options: dict[str, Any] | None = None
+) -> Callable[..., Any]:
+    """The backend of torch.compile; `options` are the fields of Choice."""
+    choice = Choice(**(options or {}))
+
+    def fuse(inner: GraphModule, given: list[Any]) -> Callable[..., Any]:
+        return _fuse(inner, choice)
+
+    def fuse_inference(inner: GraphModule, given: list[Any]) -> Callable[..., Any]:
+        prefer_channels_last(inner.graph)
+        return _fuse(inner, choice)
+
+    compiler = aot_autograd(
+        fw_compiler=fuse,
+        bw_compiler=fuse,
+        inference_compiler=fuse_inference,
+        decompositions=_decompositions(),
+        partition_fn=min_cut_rematerialization_partition,
     )
-    for node in fused.graph.nodes:
-        if node.op != "call_module":
-            if found and node.op == "call_function":
-                found.eager[str(node.target)] = found.eager.get(str(node.target), 0) + 1
-            continue
-        run = fused.get_submodule(node.target)
-        assert isinstance(run, GraphModule)
-        try:
-            op = operators.op(text_of(run.graph, str(node.target)))
-        except _headroom.InputError:
-            continue
-        setattr(fused, str(node.target), _Fused(op))
-        if found:
-            found.texts.append(op.kernel.text)
-            found.fused += sum(each.op == "call_function" for each in run.graph.nodes)
-    fused.recompile()
-    return make_boxed_func(fused.forward)
-
-
-def compile_graph(graph: GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
-    """The backend of torch.compile."""
-    compiler = aot_autograd(fw_compiler=_fuse, bw_compiler=_fuse, decompositions=_decompositions())
     made: Callable[..., Any] = compiler(graph, inputs)
     return made
 
@@ -329,11 +333,19 @@ def explain(model: Callable[..., Any], *inputs: Any) -> Explanation:
     with _explained() as found:
         result = torch.compile(model, backend=compile_graph)(*inputs)
         if isinstance(result, torch.Tensor) and result.requires_grad:
-            torch.autograd.grad(result.sum(), [t for t in _leaves(model, inputs) if t.requires_grad], allow_unused=True)
+            torch.autograd.grad(result.sum(), list(_leaves(result.grad_fn)), allow_unused=True)
     torch._dynamo.reset()
     return found
 
 
-def _leaves(model: Any, inputs: Sequence[Any]) -> list[torch.Tensor]:
-    parameters = list(model.parameters()) if isinstance(model, torch.nn.Module) else []
-    return parameters + [each for each in inputs if isinstance(each, torch.Tensor)]
+def _leaves(function: Any) -> Iterator[torch.Tensor]:
+    """The tensors that a result's gradient reaches."""
+    seen, waiting = set(), [function]
+    while waiting:
+        each = waiting.pop()
+        if each is None or each in seen:
+            continue
+        seen.add(each)
+        if hasattr(each, "variable"):
+            yield each.variable
+        waiting += [following for following, _ in each.next_functions]

@@ -192,11 +192,14 @@ def _default(argument: Argument, kind: str) -> str:
 
 
 @torch._dynamo.register_backend(name="headroom")
-def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> Callable[..., Any]:
-    """torch.compile(model, backend="headroom")"""
+def backend(
+    graph: torch.fx.GraphModule, inputs: list[torch.Tensor], *, options: dict[str, Any] | None = None
+) -> Callable[..., Any]:
+    """torch.compile(model, backend="headroom"). options: `products` and `attention`, true where those are to be texts,
+    false where they stay PyTorch's, else as is faster on the target."""
     from ._compile import compile_graph
 
-    return compile_graph(graph, inputs)
+    return compile_graph(graph, inputs, options=options)
 
 
 def explain(model: Callable[..., Any], *inputs: Any) -> Any:
