@@ -50,6 +50,14 @@ def explain(model: Any, *inputs: Any) -> Any:
     return torch.explain(model, *inputs)
 
 
+def patch(model: Any) -> list[str]:
+    """Puts kernels in place of the norms, gates, activations, rotation and loss of a Hugging Face model (Llama, Qwen,
+    Mistral, GPT-2); says the names of what became one."""
+    from ._patch import patch as patch_model
+
+    return patch_model(model)
+
+
 __all__ = [
     "Cancelled",
     "Check",
@@ -72,6 +80,7 @@ __all__ = [
     "grad",
     "kernel",
     "library",
+    "patch",
     "record",
     "version",
 ]
