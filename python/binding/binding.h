@@ -142,7 +142,7 @@ PyObject *run_wrap(binding *binding, hr_run_result *result);
 
 PyObject *binding_diagnose(PyObject *module, PyObject *arguments);
 PyObject *binding_record_begin(PyObject *module, PyObject *arguments);
-PyObject *binding_xla_handler(PyObject *module, PyObject *nothing);
+PyObject *binding_xla_handler(PyObject *module, PyObject *platform);
 PyObject *binding_gradient(PyObject *module, PyObject *arguments, PyObject *named);
 
 /* Releases what a heap type's object holds; the fields are the caller's. */

@@ -109,7 +109,8 @@ static PyMethodDef functions[] = {
     {"record_begin", binding_record_begin, METH_VARARGS, "Records this process from now on."},
     {"gradient_text", (PyCFunction)(void (*)(void))binding_gradient, METH_VARARGS | METH_KEYWORDS,
      "The gradient of a kernel as a text, and notes."},
-    {"xla_handler", binding_xla_handler, METH_NOARGS, "The custom call that JAX compiles into its programs."},
+    {"xla_handler", binding_xla_handler, METH_O,
+     "The custom call that JAX compiles into its programs, on this platform."},
     {NULL, NULL, 0, NULL}};
 
 /* ---- the module ---- */

@@ -42,12 +42,12 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'headroom' has no attribute {name!r}")
 
 
-def explain(model: Any, *inputs: Any) -> Any:
-    """What `torch.compile(model, backend="headroom")` makes of a model: the text of each kernel, and what stays
-    PyTorch's."""
+def explain(model: Any, *inputs: Any, **options: Any) -> Any:
+    """What `torch.compile(model, backend="headroom", options=options)` makes of a model: the text of each kernel, and
+    what stays PyTorch's."""
     from . import torch
 
-    return torch.explain(model, *inputs)
+    return torch.explain(model, *inputs, **options)
 
 
 def patch(model: Any) -> list[str]:

@@ -73,16 +73,14 @@ def _is_known(value: Any) -> bool:
 
 def attention_text(found: Attention) -> Text:
     operands = [found.query, found.key, found.value]
-    orders = [memory_order(value_of(each)) for each in operands]
-    (b, h, i, d), (_, g, j, _), e = sizes_of(found.query), sizes_of(found.key), sizes_of(found.value)[-1]
+    orders = [_order(each) for each in operands]
+    (b, h, i, d), (_, g, j, _) = sizes_of(found.query), sizes_of(found.key)
     group = "h" if g == h else f"h // {h // g}"
     places = [("b", "h", "i", "d"), ("b", group, "j", "d"), ("b", group, "j", "e")]
     q, k, v = (
-        f"{name}[{', '.join(place[axis] for axis in order or ())}]" for name, place, order in zip("qkv", places, orders)
+        f"{name}[{', '.join(place[axis] for axis in order)}]" for name, place, order in zip("qkv", places, orders)
     )
-    parameters = ", ".join(
-        f"{name}: {_declared(each, order)}" for name, each, order in zip("qkv", operands, orders)
-    )
+    parameters = ", ".join(f"{name}: {_declared(each, order)}" for name, each, order in zip("qkv", operands, orders))
     score = f"sum[d < {d}]({q} * {k}) * {found.scale!r}"
     score = f"where(j <= i, {score}, -inf)" if found.causal else score
     lines = [f"s[b < {b}, h < {h}, i < {i}, j < {j}] = {score}"]
@@ -90,10 +88,14 @@ def attention_text(found: Attention) -> Text:
     for place, node in sorted(found.results.items()):
         if place > 1:
             continue
-        order = memory_order(value_of(node)) or list(range(value_of(node).dim()))
+        order = _order(node)
         name, axes = ("o", ("b", "h", "i", "e")) if place == 0 else ("lse", ("b", "h", "i"))
         left = f"{name}[{', '.join(axes[axis] for axis in order)}]"
-        right = f"sum[j < {j}](softmax[j < {j}](s[b, h, i, j]) * {v})" if place == 0 else f"logsumexp[j < {j}](s[b, h, i, j])"
+        right = (
+            f"sum[j < {j}](softmax[j < {j}](s[b, h, i, j]) * {v})"
+            if place == 0
+            else f"logsumexp[j < {j}](s[b, h, i, j])"
+        )
         lines.append(f"{left} = {right}")
         results.append(f"{name}: {_declared(node, order)}")
         outputs.append((node, order))
@@ -102,9 +104,13 @@ def attention_text(found: Attention) -> Text:
     return Text(words, list(zip(operands, orders)), outputs)
 
 
-def _declared(node: Node, order: list[int] | None) -> str:
+def _order(node: Node) -> list[int]:
+    return memory_order(value_of(node)) or list(range(value_of(node).dim()))
+
+
+def _declared(node: Node, order: list[int]) -> str:
     shape = sizes_of(node)
-    return f"{NAMES[value_of(node).dtype]}[{', '.join(str(shape[axis]) for axis in order or ())}]"
+    return f"{NAMES[value_of(node).dtype]}[{', '.join(str(shape[axis]) for axis in order)}]"
 
 
 def drop_rest(graph: Graph, found: Attention) -> None:
@@ -117,9 +123,16 @@ def drop_rest(graph: Graph, found: Attention) -> None:
         with graph.inserting_before(node):
             made: Any = value
             if isinstance(value, torch.Tensor):
-                keywords = {"dtype": value.dtype, "device": value.device}
+                keywords: dict[str, Any] = {"dtype": value.dtype, "device": value.device}
                 made = graph.call_function(aten.zeros.default, (list(value.shape),), keywords)
                 made.meta = {"val": value}
         for user in list(node.users):
-            user.args = map_arg(user.args, lambda each: made if each is node else each)
-            user.kwargs = map_arg(user.kwargs, lambda each: made if each is node else each)
+            _swap(user, node, made)
+
+
+def _swap(user: Node, node: Node, made: Any) -> None:
+    def instead(each: Node) -> Any:
+        return made if each is node else each
+
+    user.args = map_arg(user.args, instead)
+    user.kwargs = map_arg(user.kwargs, instead)

@@ -53,11 +53,10 @@ def _batch_norm(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
     """With the statistics of training, in f32 at least."""
     dtype = torch.promote_types(x.dtype, torch.float32)
-    mean, rstd = mean.to(dtype), torch.rsqrt(var.to(dtype) + eps)
-    rows = [each if each is None else each.reshape(-1, *[1] * (x.dim() - 2)) for each in (mean, rstd, weight, bias)]
-    y = (x.to(dtype) - rows[0]) * rows[1]
-    y = y if rows[2] is None else y * rows[2]
-    y = y if rows[3] is None else y + rows[3]
+    shape = (-1, *[1] * (x.dim() - 2))
+    y = (x.to(dtype) - mean.to(dtype).reshape(shape)) * torch.rsqrt(var.to(dtype) + eps).reshape(shape)
+    y = y if weight is None else y * weight.reshape(shape)
+    y = y if bias is None else y + bias.reshape(shape)
     return y.to(x.dtype), x.new_empty(0), x.new_empty(0)
 
 
@@ -86,7 +85,9 @@ class Choice:
 
 def _is_hopper(node: Node) -> bool:
     value = value_of(node)
-    value = next((each for each in value if isinstance(each, torch.Tensor)), None) if isinstance(value, tuple) else value
+    value = (
+        next((each for each in value if isinstance(each, torch.Tensor)), None) if isinstance(value, tuple) else value
+    )
     return (
         isinstance(value, torch.Tensor)
         and value.device.type == "cuda"
@@ -94,6 +95,17 @@ def _is_hopper(node: Node) -> bool:
         and torch.cuda.is_available()
         and torch.cuda.get_device_capability(value.device)[0] == 9
     )
+
+
+_PLAIN = (aten._to_copy.default, aten.clone.default)
+
+
+def _following(node: Node) -> Iterator[Node]:
+    """What reads a product, behind copies."""
+    for user in readers_of(node):
+        yield user
+        if user.target in _PLAIN:
+            yield from _following(user)
 
 
 _LARGE = 1 << 28  # multiplications of a product that is worth the tensor cores' tiles
@@ -107,7 +119,8 @@ def _worthy_products(graph: Graph, choice: Choice) -> set[Node]:
             return choice.products
         left, right = (value_of(each) for each in node.args[-2:])
         aligned = all(size % 8 == 0 for size in (left.shape[-1], right.shape[-1]))
-        return aligned and left.numel() * right.shape[-1] >= _LARGE and _is_hopper(node)
+        followed = any(each.target not in _PLAIN for each in _following(node))
+        return followed and aligned and left.numel() * right.shape[-1] >= _LARGE and _is_hopper(node)
 
     return {node for node in graph.nodes if is_product(node) and is_worth(node)}
 
@@ -153,7 +166,9 @@ class Explanation:
         rest = ", ".join(f"{name} {count}x" for name, count in sorted(self.eager.items()))
         launches = sum(self.calls.values())
         head = f"# {launches} calls of {len(self.texts)} kernels for {self.fused} operators; PyTorch's own: {rest or 'none'}\n"
-        why = "".join(f"# {name}: {why}\n" for name, why in _REASONS.items() if any(name in each for each in self.eager))
+        why = "".join(
+            f"# {name}: {why}\n" for name, why in _REASONS.items() if any(name in each for each in self.eager)
+        )
         texts = (f"# called {self.calls[text]}x\n{text}" for text in self.texts)
         return "\n".join([head + why, *texts])
 
@@ -201,23 +216,28 @@ class _Fused(torch.nn.Module):
 _Turn = Callable[[torch.Tensor], torch.Tensor]
 
 
-def _turn(value: torch.Tensor, order: list[int] | None) -> _Turn | None:
-    """How a tensor is seen as its text declares it."""
-    if value.dim() == 0:
-        return lambda tensor: tensor.reshape(1)
-    if order is None or order == list(range(value.dim())):
-        return None
-    axes = list(order)
-    return lambda tensor: tensor.permute(axes)
+def _turn(value: torch.Tensor, order: list[int]) -> _Turn | None:
+    """How a tensor is seen as its text declares it: its axes as they lie, without those of one element."""
+    units = tuple(axis for axis in range(value.dim()) if axis not in order)
+    if value.numel() == 1:
+        return None if value.dim() == 1 else lambda tensor: tensor.reshape(1)
+    kept = sorted(order)
+    axes = [kept.index(axis) for axis in order]
+    if axes == list(range(len(axes))):
+        return (lambda tensor: tensor.squeeze(units)) if units else None
+    return (lambda tensor: tensor.squeeze(units).permute(axes)) if units else (lambda tensor: tensor.permute(axes))
 
 
 def _turn_back(value: torch.Tensor, order: list[int]) -> _Turn | None:
-    if value.dim() == 0:
-        return lambda tensor: tensor.reshape(())
-    if order == list(range(value.dim())):
+    shape = tuple(value.shape)
+    if len(order) == value.dim() and order == sorted(order):
         return None
-    axes = [order.index(axis) for axis in range(value.dim())]
-    return lambda tensor: tensor.permute(axes)
+    if value.numel() == 1:
+        return lambda tensor: tensor.reshape(shape)
+    axes = [order.index(axis) for axis in sorted(order)]
+    if len(order) == value.dim():
+        return lambda tensor: tensor.permute(axes)
+    return lambda tensor: tensor.permute(axes).view(shape)
 
 
 def _outputs_of(nodes: Sequence[Node]) -> list[Node]:
@@ -226,9 +246,7 @@ def _outputs_of(nodes: Sequence[Node]) -> list[Node]:
     return [node for node in nodes if not inside.issuperset(readers_of(node))]
 
 
-def _replace(
-    graph: GraphModule, place: int, text: Text, nodes: Sequence[Node], replaced: dict[Node, Node]
-) -> bool:
+def _replace(graph: GraphModule, place: int, text: Text, nodes: Sequence[Node], replaced: dict[Node, Node]) -> bool:
     """Puts the kernel in the place of what it computes; false where the language refuses the text. `replaced` says what
     gives the result of a node that is no more."""
     try:
@@ -327,11 +345,12 @@ def compile_graph(
     return made
 
 
-def explain(model: Callable[..., Any], *inputs: Any) -> Explanation:
-    """Compiles and runs a model once, forwards and, where it has a gradient, backwards; says its kernels."""
+def explain(model: Callable[..., Any], *inputs: Any, **options: Any) -> Explanation:
+    """Compiles and runs a model once, forwards and, where it has a gradient, backwards; says its kernels. `options` are
+    those of the backend."""
     torch._dynamo.reset()
     with _explained() as found:
-        result = torch.compile(model, backend=compile_graph)(*inputs)
+        result = torch.compile(model, backend=compile_graph, options=options or None)(*inputs)
         if isinstance(result, torch.Tensor) and result.requires_grad:
             torch.autograd.grad(result.sum(), list(_leaves(result.grad_fn)), allow_unused=True)
     torch._dynamo.reset()

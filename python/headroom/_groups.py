@@ -131,6 +131,8 @@ def _fits(one: Group, other: Group) -> bool:
     left = iter(long)
     if all(size in left for size in short):
         return True
+    if one.is_map and other.is_map and sorted(one.domain) == sorted(other.domain):
+        return True  # the same places in another order
     return max(math.prod(one.domain), math.prod(other.domain)) <= SMALL
 
 
@@ -167,10 +169,9 @@ def fusereaders_of(grouping: Grouping) -> None:
         if not is_plain(value_of(node)):
             continue
         domain = tuple(size for size in sizes_of(node) if size != 1)
-        first, *rest = [g for g in readers if g.domain == domain] or [None]
-        for other in rest:
-            one = grouping.groups[first.nodes[0]]  # type: ignore[union-attr]
-            grouping.merge(one, grouping.groups[other.nodes[0]])  # type: ignore[union-attr]
+        same = [group for group in readers if group.domain == domain]
+        for other in same[1:]:
+            grouping.merge(grouping.groups[same[0].nodes[0]], grouping.groups[other.nodes[0]])
 
 
 # ---- products ----

@@ -35,7 +35,7 @@ POINTWISE: dict[Any, str] = {
     aten.where.self: "where({0}, {1}, {2})", aten.gt.Scalar: "{0} > {1}", aten.gt.Tensor: "{0} > {1}",
     aten.ge.Scalar: "{0} >= {1}", aten.ge.Tensor: "{0} >= {1}", aten.lt.Scalar: "{0} < {1}", aten.lt.Tensor: "{0} < {1}",
     aten.le.Scalar: "{0} <= {1}", aten.le.Tensor: "{0} <= {1}", aten.eq.Scalar: "{0} == {1}",
-    aten.eq.Tensor: "{0} == {1}", aten.ne.Scalar: "{0} != {1}", aten.ne.Tensor: "{0} != {1}", aten.gelu.default: "{gelu}({0})",
+    aten.eq.Tensor: "{0} == {1}", aten.ne.Scalar: "{0} != {1}", aten.ne.Tensor: "{0} != {1}", aten.gelu.default: "gelu({0})",
     aten.silu.default: "silu({0})", aten.logical_and.default: "{0} and {1}", aten.logical_or.default: "{0} or {1}",
     aten.logical_not.default: "not {0}", aten.bitwise_and.Tensor: "{0} and {1}", aten.bitwise_or.Tensor: "{0} or {1}",
     aten.bitwise_not.default: "not {0}", aten.clone.default: "{0}", aten.clamp.default: "{0}",
@@ -44,7 +44,8 @@ OF_BOOLS = (
     aten.logical_and.default, aten.logical_or.default, aten.logical_not.default, aten.bitwise_and.Tensor,
     aten.bitwise_or.Tensor, aten.bitwise_not.default,
 )  # fmt: skip
-GELUS = {"none": "gelu", "tanh": "gelu_tanh"}
+# PyTorch's forms of gelu: the language's own keeps its far tail, which costs an epilogue more than the product.
+GELUS = {"none": "0.5 * {0} * (1 + erf({0} * 0.7071067811865476))", "tanh": "gelu_tanh({0})"}
 # Of one operand over some of its axes; the other axes keep their places.
 REDUCTIONS: dict[Any, str] = {
     aten.sum.dim_IntList: "sum", aten.mean.dim: "mean", aten.amax.default: "max", aten.amin.default: "min",
@@ -72,18 +73,28 @@ def value_of(node: Any) -> Any:
 
 def sizes_of(node: Any) -> tuple[int, ...]:
     """The shape; a tensor without axes has one of one element in a text."""
-    return tuple(value_of(node).shape) or (1,)
+    return sizes_of_value(value_of(node))
+
+
+def sizes_of_value(value: torch.Tensor) -> tuple[int, ...]:
+    return tuple(value.shape) or (1,)
 
 
 def memory_order(value: torch.Tensor) -> list[int] | None:
     """The axes from the farthest apart in memory to the nearest, of a tensor without gaps; else None."""
-    order = sorted(range(value.dim()), key=lambda axis: (-value.stride(axis), axis))
+    order = sorted(range(value.dim()), key=lambda axis: (-value.stride()[axis], axis))
     dense = 1
     for axis in reversed(order):
         if value.shape[axis] != 1 and value.stride(axis) != dense:
             return None
         dense *= value.shape[axis]
     return order or [0]
+
+
+def text_axes(value: torch.Tensor) -> list[int]:
+    """The axes that a text declares, as they lie: those of one element say nothing, and one that is all there is stays."""
+    order = memory_order(value) or list(range(value.dim()))
+    return [axis for axis in order if sizes_of_value(value)[axis] != 1] or [0]
 
 
 def is_plain(value: Any) -> bool:
@@ -141,7 +152,9 @@ def _is_writable_pointwise(node: Node) -> bool:
     if not any(dtype in FLOATS for dtype in dtypes) and value_of(node).dtype in FLOATS:
         return False  # whole numbers that become floats
     plain = all(_HARMLESS.get(name) in ("any", value) for name, value in node.kwargs.items())
-    plain = plain and len(node.args) == len(re.findall(r"{\d}", POINTWISE[node.target]))  # alpha may stand there by position
+    plain = plain and len(node.args) == len(
+        re.findall(r"{\d}", POINTWISE[node.target])
+    )  # alpha may stand there by position
     return plain and all(is_number(each) for each in node.args if not isinstance(each, Node))
 
 
@@ -280,7 +293,7 @@ def _through_squeeze(node: Node, at: list[str]) -> tuple[Node, list[str]]:
 
 
 def _through_expand(node: Node, at: list[str]) -> tuple[Node, list[str]]:
-    own = sizes_of(node.args[0])  # type: ignore[arg-type]
+    own = sizes_of(node.args[0])
     last = at[len(at) - len(own) :]
     return node.args[0], ["0" if size == 1 else index for size, index in zip(own, last)]  # type: ignore[return-value]
 
@@ -317,7 +330,7 @@ def _through_reshape(node: Node, at: list[str]) -> tuple[Node, list[str]]:
 
 def _unit_axes(node: Node) -> list[int | None] | None:
     """Of a reshape that only adds or drops axes of one element: the axis of the result that each of the source is."""
-    own = sizes_of(node.args[0])  # type: ignore[arg-type]
+    own = sizes_of(node.args[0])
     long = [axis for axis, size in enumerate(sizes_of(node)) if size != 1]
     if [size for size in own if size != 1] != [sizes_of(node)[axis] for axis in long]:
         return None

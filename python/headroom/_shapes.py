@@ -126,8 +126,10 @@ def _viewed(graph: Graph, seen: tuple[Node, tuple[int, ...]]) -> Node:
 
 
 def _shorten_views(graph: Graph) -> None:
-    """A view of a view shows what the first one does; a view of the same shape is what it shows."""
-    for node in graph.nodes:
+    """A view of a view shows what the first one does; a view of the same shape is what it shows; two views that show
+    the same are one."""
+    known: dict[Any, Node] = {}
+    for node in list(graph.nodes):
         if node.target not in _VIEWS or not is_plain(value_of(node)):
             continue
         source = node.args[0]
@@ -136,6 +138,8 @@ def _shorten_views(graph: Graph) -> None:
         node.args = (source, *node.args[1:])
         if tuple(value_of(source).shape) == tuple(value_of(node).shape):
             node.replace_all_uses_with(source)
+        else:
+            node.replace_all_uses_with(known.setdefault((source, tuple(value_of(node).shape)), node))
 
 
 # ---- convolutions ----
@@ -160,7 +164,7 @@ def prefer_channels_last(graph: Graph) -> None:
 
 def _is_plane(node: Node) -> bool:
     value = value_of(node)
-    return is_plain(value) and value.dim() == 4 and not node.args[6] and value_of(node.args[0]).shape[1] > 3
+    return is_plain(value) and value.dim() == 4 and not node.args[6]
 
 
 def _is_last(value: Any) -> bool:
@@ -183,7 +187,7 @@ def _propagate(graph: Graph, convolutions: Sequence[Node]) -> bool:
             for node in graph.nodes:
                 if node.op == "call_function":
                     args, kwargs = (map_arg(each, value_of) for each in (node.args, node.kwargs))
-                    node.meta["val"] = node.target(*args, **kwargs)  # type: ignore[operator]
+                    node.meta["val"] = node.target(*args, **kwargs)
     except RuntimeError:
         return False
     return all(_is_last(value_of(node)) for node in convolutions)

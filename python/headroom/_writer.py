@@ -23,10 +23,10 @@ from ._operators import (
     constant,
     counter,
     is_view,
-    memory_order,
     number,
     readers_of,
     sizes_of,
+    text_axes,
     through,
     value_of,
 )
@@ -37,7 +37,7 @@ class Text:
     """A kernel for a group: `inputs` are parameters, `outputs` results, each with its axes as they lie."""
 
     words: str
-    inputs: list[tuple[Node, list[int] | None]]
+    inputs: list[tuple[Node, list[int]]]
     outputs: list[tuple[Node, list[int]]]
 
 
@@ -78,7 +78,7 @@ class _Writer:
 
     def _parameter(self, node: Node) -> None:
         self.names[node] = f"a{len(self.parameters)}"
-        self.orders[node] = memory_order(value_of(node)) or list(range(len(sizes_of(node))))
+        self.orders[node] = text_axes(value_of(node))
         self.parameters.append(node)
 
     def _subscript(self, index: str, size: int) -> str:
@@ -100,8 +100,10 @@ class _Writer:
         if node.target is aten.clamp.default:
             return self._clamp(node, at)
         if node.target in POINTWISE:
-            gelu = GELUS.get(str(node.kwargs.get("approximate", "none")))
-            return POINTWISE[node.target].format(*(self.element(each, at) for each in node.args), gelu=gelu)
+            words = POINTWISE[node.target]
+            if node.target is aten.gelu.default:
+                words = GELUS[str(node.kwargs.get("approximate", "none"))]
+            return words.format(*(self.element(each, at) for each in node.args))
         if node.target in REDUCTIONS:
             return self._reduction(node, at)
         if node.target in ALONG:
@@ -173,7 +175,7 @@ class _Writer:
     def product(self, node: Node, at: list[str]) -> str:
         *bias, left, right = node.args
         inner = "k0"
-        self.extents[inner] = sizes_of(left)[-1]  # type: ignore[arg-type]
+        self.extents[inner] = sizes_of(left)[-1]
         words = f"{self.element(left, [*at[:-1], inner])} * {self.element(right, [*at[:-2], inner, at[-1]])}"
         words = f"sum[{inner} < {self.extents[inner]}]({words})"
         return f"{words} + {self.element(bias[0], at)}" if bias else words
@@ -230,9 +232,7 @@ def text_of(nodes: Sequence[Node], outputs: Sequence[Node]) -> Text:
     writer = _Writer(inlined=_inlined(nodes, outputs))
     results = {node: f"r{place}" for place, node in enumerate(outputs)}
     for place, node in enumerate(node for node in nodes if node not in writer.inlined):
-        order = memory_order(value_of(node))
-        assert order is not None
-        writer.add(node, results.get(node, f"t{place}"), order)
+        writer.add(node, results.get(node, f"t{place}"), text_axes(value_of(node)))
     parameters = ", ".join(_declared(n, writer.names[n], writer.orders[n]) for n in writer.parameters)
     declared = ", ".join(_declared(n, name, writer.orders[n]) for n, name in results.items())
     body = "\n".join(writer.statements)

@@ -1,4 +1,4 @@
-"""Kernels in JAX programs on a CPU: custom calls of XLA, with the derived backward pass as a custom_vjp.
+"""Kernels in JAX programs, on a CPU or a GPU: custom calls of XLA, with the derived backward pass as a custom_vjp.
 
 import headroom.jax
 rmsnorm = headroom.jax.op(text)
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,13 @@ _ops: dict[tuple[Any, ...], Op] = {}  # kernels live as long as the programs tha
 
 @functools.cache
 def _register() -> None:
-    jax.ffi.register_ffi_target(_TARGET, _headroom.xla_handler(), platform="cpu")
+    for platform in ("cpu", "CUDA"):
+        jax.ffi.register_ffi_target(_TARGET, _headroom.xla_handler(platform), platform=platform)
+
+
+@functools.cache
+def _gpu_count() -> int:
+    return sum(each.platform == "gpu" for each in jax.local_devices())
 
 
 def op(kernel: Kernel | str, **given: int | str) -> Op:
@@ -58,6 +64,14 @@ class _Wanted:
     names: tuple[str, ...]
 
 
+@jax.tree_util.register_static
+@dataclass(frozen=True)
+class _Fixed:
+    """The value of a scalar that is a number when the program is traced."""
+
+    value: float
+
+
 class Op:
     """A kernel as a function of JAX's arrays. It is called as the kernel is."""
 
@@ -65,7 +79,6 @@ class Op:
         self.kernel = kernel
         self.signature: Signature = kernel.signature
         self._given = given
-        self._handle = kernel._route("cpu", given)
         self._made = [a for a in self.signature.arguments if a.role != "input"]  # inouts, then results
         self._function = jax.custom_vjp(self._forward)
         self._function.defvjp(self._save, self._backward, symbolic_zeros=True)
@@ -88,7 +101,8 @@ class Op:
         if value is None:
             raise TypeError(f"kernel {self.kernel.name} needs `{argument.name}`")
         if argument.is_scalar:
-            return jnp.asarray(value, self._dtype(argument, {}))
+            plain = isinstance(value, (bool, int, float, np.number))
+            return _Fixed(float(value)) if plain else jnp.asarray(value, self._dtype(argument, {}))
         return value
 
     def _dtype(self, argument: Argument, variables: dict[str, Any]) -> Any:
@@ -103,17 +117,38 @@ class Op:
         tensors = {a.name: v for a, v in zip(parameters, values) if not a.is_scalar}
         self._check(tensors)
         results = [jax.ShapeDtypeStruct(*each) for each in self._shapes(tensors)]
-        inouts = [i for i, a in enumerate(parameters) if a.role == "inout"]
-        call = jax.ffi.ffi_call(
-            _TARGET,
-            results,
-            input_output_aliases={i: place for place, i in enumerate(inouts)},
-            vmap_method="sequential",
-        )
-        made = call(*values, kernel=np.int64(self._handle.address))
+        scalars = [v for a, v in zip(parameters, values) if a.is_scalar]
+        fixed = [v.value if isinstance(v, _Fixed) else 0.0 for v in scalars] or [0.0]
+        given = [int(isinstance(v, _Fixed)) for v in scalars] or [0]
+        buffers = [(a, v) for a, v in zip(parameters, values) if not isinstance(v, _Fixed)]
+        inouts = [i for i, (a, _) in enumerate(buffers) if a.role == "inout"]
+
+        def call(devices: Sequence[str], *operands: Any) -> Any:
+            addresses = [self.kernel._route(device, self._given).address for device in devices]
+            return jax.ffi.ffi_call(
+                _TARGET,
+                results,
+                input_output_aliases={i: place for place, i in enumerate(inouts)},
+                vmap_method="sequential",
+            )(*operands, fixed=np.array(fixed), given=np.array(given), kernels=np.array(addresses))
+
+        operands = [v for _, v in buffers]
+        made = self._on_platform(call, operands, any(a.is_scalar for a, _ in buffers))
         if len(made) == 1:
             return made[0]
         return self.kernel._pack(made) if len(made) == len(self.signature.results) else tuple(made)
+
+    def _on_platform(self, call: Callable[..., Any], operands: Sequence[Any], is_traced: bool) -> Any:
+        """The call on each platform that this process has: which one it is for is known when the program is compiled."""
+        cpu = functools.partial(call, ["cpu"])
+        if not _gpu_count():
+            return cpu(*operands)
+        if is_traced:
+            raise ValueError(
+                f"kernel {self.kernel.name}: on a GPU a scalar is a number, not a traced array: jit with static_argnums"
+            )
+        cuda = functools.partial(call, [f"cuda:{number}" for number in range(_gpu_count())])
+        return jax.lax.platform_dependent(*operands, cpu=cpu, cuda=cuda)
 
     def _check(self, tensors: dict[str, Any]) -> None:
         """XLA says nothing of what a call's arguments are: wrong dtypes and axes are told when it is traced."""
@@ -143,18 +178,19 @@ class Op:
     # ---- backward ----
 
     def _save(self, *primals: Any) -> tuple[Any, Any]:
-        wanted = tuple(a.name for a, p in zip(self.signature.parameters, primals) if p.perturbed)
+        pairs = list(zip(self.signature.parameters, primals))
+        wanted = tuple(a.name for a, p in pairs if not isinstance(p, _Fixed) and p.perturbed)
         for argument in self.signature.parameters:
             if argument.name in wanted and (argument.is_scalar or argument.role == "inout"):
                 raise ValueError(f"kernel {self.kernel.name} has no gradient for `{argument.name}`, {argument}")
-        values = tuple(p.value for p in primals)
+        values = tuple(p if isinstance(p, _Fixed) else p.value for p in primals)
         made = self._forward(*values)
         return made, (values, made, _Wanted(wanted))
 
     def _backward(self, saved: tuple[Any, Any, _Wanted], cotangents: Any) -> tuple[Any, ...]:
         inputs, outputs, wanted = saved
         results = self.signature.results
-        values = dict(zip((a.name for a in self.signature.parameters), inputs))
+        values = {a.name: v.value if isinstance(v, _Fixed) else v for a, v in zip(self.signature.parameters, inputs)}
         values |= dict(zip((r.name for r in results), _listed(outputs, len(results))))
         given = {
             r.name: d

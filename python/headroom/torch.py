@@ -202,9 +202,9 @@ def backend(
     return compile_graph(graph, inputs, options=options)
 
 
-def explain(model: Callable[..., Any], *inputs: Any) -> Any:
+def explain(model: Callable[..., Any], *inputs: Any, **options: Any) -> Any:
     """Compiles and runs a model once with this backend, forwards and, where it has a gradient, backwards. The result
     prints the text of each kernel and names the operators that stayed PyTorch's."""
     from ._compile import explain as explain_model
 
-    return explain_model(model, *inputs)
+    return explain_model(model, *inputs, **options)
