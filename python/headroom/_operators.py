@@ -44,7 +44,7 @@ OF_BOOLS = (
     aten.logical_and.default, aten.logical_or.default, aten.logical_not.default, aten.bitwise_and.Tensor,
     aten.bitwise_or.Tensor, aten.bitwise_not.default,
 )  # fmt: skip
-# PyTorch's forms of gelu: the language's own keeps its far tail, which costs an epilogue more than the product.
+# PyTorch's forms of gelu: the language's own keeps its far tail, by instructions that a product's epilogue waits for.
 GELUS = {"none": "0.5 * {0} * (1 + erf({0} * 0.7071067811865476))", "tanh": "gelu_tanh({0})"}
 # Of one operand over some of its axes; the other axes keep their places.
 REDUCTIONS: dict[Any, str] = {
