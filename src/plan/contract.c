@@ -91,20 +91,24 @@ static hr_expr *guarded(hr_graph *graph, hr_expr *condition, hr_expr *side) {
     return hr_graph_where(graph, condition, side, hr_graph_number(graph, side->type, 0));
 }
 
-/* where(c, a * b, 0) is where(c, a, 0) * where(c, b, 0), whatever is where c does not hold. False where c has
- * an index that one of them lacks. */
+/* where(c, a * b, 0) is where(c, a, 0) * where(c, b, 0), whatever is where c does not hold. Where c has
+ * indices that b lacks, who multiplies has to leave out the products itself. False where it has one that a
+ * lacks. */
 static bool guard_sides(hr_graph *graph, hr_expr *condition, const bool *left, const bool *right,
-                        hr_contract *out) {
+                        unsigned facts, hr_contract *out) {
     bool *own = hr_memory_zeros((size_t)graph->function->index_count + 1, 1);
-    bool both = own != NULL;
+    bool of_left = own != NULL, of_right = own != NULL;
     if (!own) graph->full = true;
     if (own) hr_expr_mark_indices(condition, own);
-    for (int i = 0; i < graph->function->index_count && both; i++)
-        both = !own[i] || (left[i] && right[i]);
+    for (int i = 0; i < graph->function->index_count && own; i++) {
+        of_left = of_left && (!own[i] || left[i]);
+        of_right = of_right && (!own[i] || right[i]);
+    }
     free(own);
-    if (!both) return false;
+    out->leaves_out = !of_right;
+    if (!of_left || (out->leaves_out && !(facts & HR_FACT_ROWS_CHOOSE))) return false;
     out->left = guarded(graph, condition, out->left);
-    out->right = guarded(graph, condition, out->right);
+    if (of_right) out->right = guarded(graph, condition, out->right);
     return true;
 }
 
@@ -209,7 +213,7 @@ bool hr_contract_match(hr_graph *graph, const hr_statement *statement, unsigned 
         hr_expr_mark_indices(out->right, right);
         match = (split_indices(graph, statement, left, right, out) ||
                  ((facts & HR_FACT_GROUPED_PRODUCTS) && is_grouped(graph, statement, left, right, out))) &&
-                (!condition || guard_sides(graph, condition, left, right, out));
+                (!condition || guard_sides(graph, condition, left, right, facts, out));
     }
     free(left);
     return match;

@@ -21,6 +21,8 @@ typedef enum hr_fact {
     HR_FACT_GROUPED_PRODUCTS = 1 << 12, /* rows that each choose their matrix are a product of 16 bits */
     HR_FACT_BYTE_DOTS = 1 << 13,        /* four products of bytes are added to a lane at once */
     HR_FACT_STACKED_PRODUCTS = 1 << 14, /* products of 16 bits that share their left operand are one walk */
+    HR_FACT_ROWS_CHOOSE = 1 << 15, /* attention whose weights count under a condition leaves out the values
+                                      of the others, whatever they are */
 } hr_fact;
 
 typedef struct hr_facts {

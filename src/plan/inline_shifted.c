@@ -219,7 +219,7 @@ static void find_kept(const inlining *s, bool *elsewhere) {
     }
 }
 
-hr_status hr_pass_operands(hr_graph *graph, bool bytes) {
+hr_status hr_pass_operands(hr_graph *graph, unsigned facts) {
     const hr_function *function = graph->function;
     const size_t statements = (size_t)function->statement_count + 1,
                  tensors = (size_t)function->tensor_count + 1;
@@ -227,8 +227,7 @@ hr_status hr_pass_operands(hr_graph *graph, bool bytes) {
          *elsewhere = hr_memory_zeros(tensors, sizeof *elsewhere);
     for (int i = 0; products && i < function->statement_count; i++) {
         hr_contract found;
-        products[i] =
-            hr_contract_match(graph, &function->statements[i], bytes ? HR_FACT_BYTE_PRODUCTS : 0, &found);
+        products[i] = hr_contract_match(graph, &function->statements[i], facts, &found);
     }
     const bool there = products && elsewhere;
     bool any = false;

@@ -28,9 +28,9 @@ hr_status hr_pass_split_axes(hr_graph *graph, const int64_t *extents, hr_plan *p
 /* Requires normalise. Provides: indices of different statements that walk the same axes are one index. */
 hr_status hr_pass_unify(hr_graph *graph);
 
-/* Requires unify. Provides: operands of products are what cheap locals are made from. `bytes`: see
+/* Requires unify. Provides: operands of products are what cheap locals are made from. `facts`: see
  * hr_contract_match. */
-hr_status hr_pass_operands(hr_graph *graph, bool bytes);
+hr_status hr_pass_operands(hr_graph *graph, unsigned facts);
 
 /* Requires unify. Provides: where sums of columns are long, what they read are no cheap locals. */
 hr_status hr_pass_long_columns(hr_graph *graph, const int64_t *extents, const hr_plan *plan);

@@ -119,6 +119,9 @@ typedef struct hr_contract {
      * sums of a place. */
     int stacked_count;
     hr_stacked stacked[HR_STACKED_MAX];
+    /* Some products do not count: those of a left operand that is 0 under a condition that the right one has
+     * not all indices of. What the right operand holds there must change nothing. */
+    bool leaves_out;
     hr_contract_lane left_lane, right_lane;
     hr_segments left_segments, right_segments;
 } hr_contract;

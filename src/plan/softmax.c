@@ -153,8 +153,6 @@ bool hr_softmax_find(const hr_plan *plan, const hr_region *region, hr_softmax *o
     out->summed_under_mask = is_under_mask(&s, left);
     if (!is_weight(&s, out->summed_under_mask ? left->args[1] : left)) return false;
     out->value = is_under_mask(&s, values->right) ? values->right->args[1] : values->right;
-    *why = "a sum over few keys is 0 where there is none, and a mask says more than where they begin and end";
-    if (out->summed_under_mask && !out->bounded) return false;
     *why = NULL;
     return true;
 }

@@ -23,23 +23,36 @@ static void schedules_begin(hr_plan *plan, const hr_choice *choice) {
     }
 }
 
-hr_status hr_schedule_create(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
-                             const hr_device_limits *limits, const hr_schedule_options *options,
-                             hr_plan **out) {
+/* Sums whose rows choose what counts are products for attention alone. */
+static bool leaves_out(const hr_plan *plan) {
+    for (int i = 0; i < plan->stage_count; i++) {
+        const hr_stage *stage = &plan->stages[i];
+        if (stage->contract && stage->contract->leaves_out &&
+            stage->schedule->kind != HR_SCHEDULE_CUDA_ATTENTION)
+            return true;
+    }
+    return false;
+}
+
+typedef struct planning {
+    const hr_function *function;
+    const int64_t *extents;
+    const hr_layout *layouts;
+    const hr_device_limits *limits;
+    const hr_schedule_options *options;
+} planning;
+
+static hr_status plan_with(const planning *p, const hr_facts *facts, hr_plan **out) {
     const long before = hr_memory_wants();
-    const hr_target *target = hr_target_of(limits);
-    const hr_schedule_options none = {0}, *given = options ? options : &none;
-    hr_facts facts = target->facts(limits);
+    const hr_target *target = hr_target_of(p->limits);
+    const bool unfused = p->options->unfused || p->options->general;
     hr_plan *plan;
-    if (given->general) facts.set &= ~(unsigned)(HR_FACT_GROUPED_PRODUCTS | HR_FACT_STACKED_PRODUCTS);
-    const bool unfused = given->unfused || given->general;
-    if (given->general) facts.set |= HR_FACT_ANY_EXTENTS;
-    HR_TRY(hr_plan_create(function, extents, layouts, limits, &facts, unfused, &plan));
-    plan->general = given->general;
-    schedules_begin(plan, &given->choice);
-    hr_status status = hr_choice_check(&given->choice, plan->stage_count);
-    if (status == HR_OK) status = target->schedule(extents, unfused, plan);
-    if (status == HR_OK) status = hr_schedule_obeys(plan, &given->choice);
+    HR_TRY(hr_plan_create(p->function, p->extents, p->layouts, p->limits, facts, unfused, &plan));
+    plan->general = p->options->general;
+    schedules_begin(plan, &p->options->choice);
+    hr_status status = hr_choice_check(&p->options->choice, plan->stage_count);
+    if (status == HR_OK) status = target->schedule(p->extents, unfused, plan);
+    if (status == HR_OK) status = hr_schedule_obeys(plan, &p->options->choice);
     if (status == HR_OK) status = hr_schedule_check(plan);
     if (status == HR_OK) status = hr_pass_check(plan);
     const hr_status memory = hr_memory_status(before, "planning a kernel");
@@ -48,8 +61,26 @@ hr_status hr_schedule_create(const hr_function *function, const int64_t *extents
         hr_plan_destroy(plan);
         return status;
     }
-    hr_schedule_summarise(plan);
     *out = plan;
+    return HR_OK;
+}
+
+hr_status hr_schedule_create(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
+                             const hr_device_limits *limits, const hr_schedule_options *options,
+                             hr_plan **out) {
+    const hr_schedule_options none = {0};
+    const planning p = {function, extents, layouts, limits, options ? options : &none};
+    hr_facts facts = hr_target_of(limits)->facts(limits);
+    if (p.options->general) facts.set &= ~(unsigned)(HR_FACT_GROUPED_PRODUCTS | HR_FACT_STACKED_PRODUCTS);
+    if (p.options->general) facts.set |= HR_FACT_ANY_EXTENTS;
+    if (p.options->general || p.options->unfused) facts.set &= ~(unsigned)HR_FACT_ROWS_CHOOSE;
+    HR_TRY(plan_with(&p, &facts, out));
+    if (leaves_out(*out)) {
+        hr_plan_destroy(*out);
+        facts.set &= ~(unsigned)HR_FACT_ROWS_CHOOSE;
+        HR_TRY(plan_with(&p, &facts, out));
+    }
+    hr_schedule_summarise(*out);
     return HR_OK;
 }
 

@@ -202,9 +202,11 @@ static void print_row_steps(void *context) {
         p->value[sums->peak] = "peak";
         if (sums->total >= 0) p->value[sums->total] = sums->replaced ? "total_replaced" : "total";
     }
+    const hr_stage *first = p->stage;
     for (int k = t->attention->first + 1; k < t->attention->last; k++)
         for (int i = 0; i < p->plan->stages[k].step_count; i++) {
-            const hr_step *step = &p->plan->stages[k].steps[i];
+            p->stage = &p->plan->stages[k]; /* a value is named by its place in it */
+            const hr_step *step = &p->stage->steps[i];
             const hr_statement *made = &p->function->statements[step->statement];
             if (step->kind == HR_STEP_ROW) {
                 const char *text = hr_expr_text(p, step->value);
@@ -217,6 +219,7 @@ static void print_row_steps(void *context) {
                      hr_emit_stored(p, p->value[made->tensor], step->value->type,
                                     p->function->tensors[made->tensor].dtype));
         }
+    p->stage = first;
     for (int i = 0; i < softmax->count; i++) {
         p->value[softmax->sums[i].peak] = NULL;
         if (softmax->sums[i].total >= 0) p->value[softmax->sums[i].total] = NULL;

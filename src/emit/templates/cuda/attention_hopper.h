@@ -293,10 +293,12 @@ static __device__ inline void attention_store(const A &a, const attention_size &
         total[r] += __shfl_xor_sync(0xffffffffu, total[r], 1);
         total[r] += __shfl_xor_sync(0xffffffffu, total[r], 2);
         inverse[r] = 1.0f / total[r];
-        empty[r] = attention_is_empty<P>(a, size, all.batch, g.m + r * 8 < size.m ? g.m + r * 8 : size.m - 1);
+        empty[r] = attention_is_empty<P>(a, size, all.batch, g.m + r * 8 < size.m ? g.m + r * 8 : size.m - 1,
+                                         g.peak[r]);
         if (column != 0 || g.m + r * 8 >= size.m) continue;
         attention_leave_row<P>(a, size, all.batch, g.m + r * 8, g.peak[r], g.base[r], total[r]);
     }
+    __syncwarp(); /* what follows the sums may read what a row left */
     float values[P::wide / 2];
 #pragma unroll
     for (int i = 0; i < P::wide / 2; i++)

@@ -83,15 +83,21 @@ template <class P, class G> static __device__ inline void attention_pack(G &g) {
 
 /* ---- a row ---- */
 
-/* A sum over no keys is 0. */
+/* A sum over no keys is 0. Where a row's peak is -inf it may have seen some, whose scores all are. */
 template <class P, class A>
-static __device__ inline bool attention_is_empty(const A &a, const attention_size &size, int batch,
-                                                 int64_t m) {
-    if constexpr (P::summed_under_mask)
-        return attention_clamp(P::bound(a, batch, m), size.n) <=
-               (P::begins ? attention_clamp(P::begin(a, batch, m), size.n) : 0);
-    else
-        return size.n == 0;
+static __device__ inline bool attention_is_empty(const A &a, const attention_size &size, int batch, int64_t m,
+                                                 float peak) {
+    if (size.n == 0) return true;
+    if constexpr (!P::summed_under_mask) return false;
+    const int begin = P::begins ? attention_clamp(P::begin(a, batch, m), size.n) : 0;
+    const int end = attention_clamp(P::bound(a, batch, m), size.n);
+    if constexpr (P::bounded) return end <= begin;
+    if (peak != -INFINITY) return false;
+    bool empty = true;
+#pragma unroll 1
+    for (int n = begin; n < end && empty; n++)
+        empty = !P::sees(a, batch, m, n);
+    return empty;
 }
 
 /* Row `m` again, key by key: sum[x] becomes that of column lane + 32 x. */

@@ -292,7 +292,7 @@ static __device__ inline void split_finish(const A &a, const attention_size &siz
                                            split_row<P> &row) {
     typedef split_memory<P> memory;
     const int lane = (int)threadIdx.x % 32;
-    const bool empty = attention_is_empty<P>(a, size, batch, m);
+    const bool empty = attention_is_empty<P>(a, size, batch, m, row.peak);
     const float inverse = 1.0f / row.total;
     float odd = 0;
 #pragma unroll
@@ -308,6 +308,7 @@ static __device__ inline void split_finish(const A &a, const attention_size &siz
             row.sums[x] *= inverse;
     }
     if (lane == 0) attention_leave_row<P>(a, size, batch, m, row.peak, row.base, row.total);
+    __syncwarp(); /* what follows the sums may read what the row left */
 #pragma unroll
     for (int x = 0; x < memory::columns; x++)
         if (lane + 32 * x < P::wide) P::store(a, batch, m, lane + 32 * x, row.sums[x]);
