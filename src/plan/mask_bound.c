@@ -37,7 +37,11 @@ static const hr_step *maker_of(const masking *r, const hr_expr *node, int from, 
     return NULL;
 }
 
+/* The sum of exponentials, and others of the row beside it. */
 static bool is_total(const masking *r, const hr_expr *node) {
+    const hr_step *made = maker_of(r, node, r->first + 1, r->last - 1);
+    if (made && made->kind == HR_STEP_ROW) node = made->value;
+    if (node->op == HR_OP_ADD && node->args[1]->op == HR_OP_EXP) node = node->args[0];
     return node->op == HR_OP_ELEMENT && r->total[node->tensor];
 }
 
@@ -57,8 +61,16 @@ static bool is_score(masking *r, const hr_expr *node, bool zero) {
     return r->condition == node->args[0];
 }
 
-/* The maximum, or 0 in its place where it is infinite. */
+static bool is_of_key(const masking *r, const hr_expr *node) {
+    return hr_expr_has_index(node, r->scores->n[0]);
+}
+
+/* The maximum, or 0 in its place where it is infinite, or something of the row that is larger. */
 static bool is_largest(const masking *r, const hr_expr *node) {
+    const hr_step *made = maker_of(r, node, r->first + 1, r->last - 1);
+    if (made && made->kind == HR_STEP_ROW) node = made->value;
+    if (node->op == HR_OP_MAX && is_largest(r, node->args[0])) return !is_of_key(r, node->args[1]);
+    if (node->op == HR_OP_MAX && is_largest(r, node->args[1])) return !is_of_key(r, node->args[0]);
     if (node->op == HR_OP_WHERE && hr_expr_is_zero(node->args[1])) node = node->args[2];
     return node->op == HR_OP_ELEMENT && r->peak[node->tensor];
 }
@@ -81,6 +93,7 @@ static bool is_exponential(masking *r, const hr_expr *node) {
 /* Not what makes NaN of 0, but in rows that are all NaN. */
 static bool is_harmless(const masking *r, const hr_expr *node) {
     if (node->op == HR_OP_NUMBER) return isfinite(node->number);
+    if (node->op == HR_OP_WHERE) return is_harmless(r, node->args[1]) && is_harmless(r, node->args[2]);
     return node->op == HR_OP_DIV && node->args[0]->op == HR_OP_NUMBER && isfinite(node->args[0]->number) &&
            is_total(r, node->args[1]);
 }

@@ -53,13 +53,18 @@ static hr_softmax_sums *sums_of_peak(softmax_search *s, const hr_expr *node, boo
     return NULL;
 }
 
+/* Of exp(score - shift) the second; NULL = it is anything else. */
+static const hr_expr *shift_of(const softmax_search *s, const hr_expr *node) {
+    node = made_from(s, node);
+    const bool is = node->op == HR_OP_EXP && node->args[0]->op == HR_OP_SUB &&
+                    made_from(s, node->args[0]->args[0]) == s->out->score;
+    return is ? node->args[0]->args[1] : NULL;
+}
+
 /* exp(score - peak): the sums that have this peak; NULL = it is anything else. */
 static hr_softmax_sums *sums_of_exponential(softmax_search *s, const hr_expr *node, bool *replaced) {
-    node = made_from(s, node);
-    if (node->op != HR_OP_EXP || node->args[0]->op != HR_OP_SUB ||
-        made_from(s, node->args[0]->args[0]) != s->out->score)
-        return NULL;
-    return sums_of_peak(s, node->args[0]->args[1], replaced);
+    const hr_expr *shift = shift_of(s, node);
+    return shift ? sums_of_peak(s, shift, replaced) : NULL;
 }
 
 static bool is_exponential(softmax_search *s, const hr_expr *node) {
@@ -93,6 +98,56 @@ static bool is_weight(softmax_search *s, const hr_expr *node) {
            (is_exponential(s, node->args[1]) && is_one_over_total(s, node->args[0]));
 }
 
+/* There is one a row. */
+static bool is_of_row(const softmax_search *s, const hr_expr *node) {
+    return !hr_expr_has_index(node, s->plan->stages[s->region->first].contract->n[0]);
+}
+
+static hr_visit reads_any(const hr_expr *node, const void *context) {
+    const softmax_search *s = context;
+    return hr_visit_until(
+        node->op == HR_OP_ELEMENT &&
+        (maker_of(s, node) || node->tensor == s->plan->stages[s->region->first].contract->product));
+}
+
+static bool factor_take(hr_softmax_factors *list, const hr_expr *factor) {
+    if (list->count == HR_SOFTMAX_FACTORS_MAX) return false;
+    list->factor[list->count++] = factor;
+    return true;
+}
+
+/* One exponential, and factors beside it. */
+static bool factors_take(softmax_search *s, const hr_expr *node) {
+    hr_softmax *out = s->out;
+    if (is_of_row(s, node)) return factor_take(&out->times, node);
+    node = made_from(s, node);
+    if (node->op == HR_OP_MUL) return factors_take(s, node->args[0]) && factors_take(s, node->args[1]);
+    if (node->op == HR_OP_DIV)
+        return is_of_row(s, node->args[1]) && factor_take(&out->over, node->args[1]) &&
+               factors_take(s, node->args[0]);
+    const hr_expr *shift = shift_of(s, node);
+    if (!shift) return !hr_expr_find(node, reads_any, s) && factor_take(&out->pairs, node);
+    if (out->shift || !is_of_row(s, shift)) return false;
+    out->shift = shift;
+    return true;
+}
+
+/* Of them those of rows are the ones of softmax. */
+static bool is_normalised(softmax_search *s) {
+    const hr_softmax *out = s->out;
+    bool replaced;
+    if (!sums_of_peak(s, out->shift, &replaced) || out->times.count + out->over.count != 1) return false;
+    return out->over.count ? is_total(s, out->over.factor[0]) : is_one_over_total(s, out->times.factor[0]);
+}
+
+static bool weight_take(softmax_search *s, const hr_expr *node) {
+    s->out->normalised = is_weight(s, node);
+    if (s->out->normalised) return true;
+    if (!factors_take(s, node) || !s->out->shift) return false;
+    s->out->normalised = is_normalised(s);
+    return true;
+}
+
 /* An element that the region makes, but for the first product. */
 static hr_visit reads_inner(const hr_expr *node, const void *context) {
     const softmax_search *s = context;
@@ -112,14 +167,24 @@ static bool peak_take(softmax_search *s, const hr_step *step) {
     return !hr_expr_find(out->open, reads_inner, s) && !(masked && hr_expr_find(out->mask, reads_inner, s));
 }
 
-/* A maximum of scores, the sum of their exponentials, and nothing else. */
+/* A sum of exponentials relative to something else than a peak. */
+static bool total_take(softmax_search *s, const hr_step *step) {
+    hr_softmax *out = s->out;
+    const hr_expr *shift = out->score ? shift_of(s, step->value) : NULL;
+    if (!shift || !is_of_row(s, shift) || out->count == HR_SOFTMAX_SUMS_MAX) return false;
+    out->sums[out->count++] =
+        (hr_softmax_sums){.peak = -1, .total = statement_of(s, step)->tensor, .shift = shift};
+    return true;
+}
+
+/* Maxima of scores, sums of their exponentials, and nothing else. */
 static bool reductions_take(softmax_search *s, const hr_step *step) {
     bool replaced;
     if (step->kind != HR_STEP_REDUCE_ROW) return true;
     if (step->reduce == HR_OP_REDUCE_MAX) return peak_take(s, step);
-    hr_softmax_sums *sums =
-        step->reduce == HR_OP_REDUCE_SUM ? sums_of_exponential(s, step->value, &replaced) : NULL;
-    if (!sums || sums->total >= 0) return false;
+    if (step->reduce != HR_OP_REDUCE_SUM) return false;
+    hr_softmax_sums *sums = sums_of_exponential(s, step->value, &replaced);
+    if (!sums || sums->total >= 0) return total_take(s, step);
     sums->total = statement_of(s, step)->tensor;
     sums->replaced = replaced;
     return true;
@@ -151,7 +216,7 @@ bool hr_softmax_find(const hr_plan *plan, const hr_region *region, hr_softmax *o
     out->bounded = out->mask && plan->stages[region->first].mask_whole;
     const hr_expr *left = made_from(&s, values->left);
     out->summed_under_mask = is_under_mask(&s, left);
-    if (!is_weight(&s, out->summed_under_mask ? left->args[1] : left)) return false;
+    if (!weight_take(&s, out->summed_under_mask ? left->args[1] : left)) return false;
     out->value = is_under_mask(&s, values->right) ? values->right->args[1] : values->right;
     *why = NULL;
     return true;

@@ -11,19 +11,31 @@
 /* The largest score of a row, and the sum of its exponentials. The text may have them once for the weights
  * and once for log-sum-exp. */
 typedef struct hr_softmax_sums {
-    int peak, total; /* tensors of hr_plan.normal */
-    bool replaced;   /* where the peak is infinite, 0 stands in its place in the exponents */
+    int peak, total;      /* tensors of hr_plan.normal; -1 = there is none */
+    bool replaced;        /* where the peak is infinite, 0 stands in its place in the exponents */
+    const hr_expr *shift; /* what is subtracted in the exponents, one a row; NULL = the peak */
 } hr_softmax_sums;
 
-enum { HR_SOFTMAX_SUMS_MAX = 4 };
+enum { HR_SOFTMAX_SUMS_MAX = 4, HR_SOFTMAX_FACTORS_MAX = 4 };
 
-/* weight = exp(score - peak) / total */
+/* Factors of a weight. */
+typedef struct hr_softmax_factors {
+    int count;
+    const hr_expr *factor[HR_SOFTMAX_FACTORS_MAX];
+} hr_softmax_factors;
+
+/* weight = exp(score - peak) / total, or with other factors */
 typedef struct hr_softmax {
     const hr_expr *score; /* over the region's batches, rows and keys */
     const hr_expr *mask;  /* score = where(mask, open, -inf); NULL = it has none, and open is the score */
     const hr_expr *open;  /* of elements that the region makes it has the first product alone */
     int count;            /* of `sums` */
     hr_softmax_sums sums[HR_SOFTMAX_SUMS_MAX];
+    /* weight = exp(score - shift) * times / over * pairs. The first are one a row: `normalised`, they are
+     * exp(score - peak) / total. */
+    bool normalised;
+    const hr_expr *shift;
+    hr_softmax_factors times, over, pairs;
     bool bounded; /* the mask holds just for the keys between the first stage's mask bounds */
     /* The second product: weights times these. It sums over keys that the mask leaves, and is 0 where that is
      * none, or over all keys. */

@@ -190,28 +190,59 @@ static void print_row_place(void *context) {
              hr_emit_offset(p, made->tensor, made->subscripts, made->subscript_count));
 }
 
-/* Results of which there is one a row. */
-static void print_row_steps(void *context) {
-    attention_printer *t = context;
+/* Names for what the text has of a row, in its order. */
+static void print_total(hr_printer *p, const hr_softmax_sums *sums) {
+    const char *name = hr_format(p, "total_%d", sums->total);
+    hr_print(p, "const float %s = sum * machine_exp2(fmaf(-(%s), 1.44269504088896341f, base));", name,
+             hr_expr_text(p, sums->shift));
+    p->value[sums->total] = name;
+}
+
+static void print_row_step(attention_printer *t, const hr_step *step) {
+    hr_printer *p = t->p;
+    const hr_softmax *softmax = &t->attention->softmax;
+    const int tensor = p->function->statements[step->statement].tensor;
+    if (step->kind == HR_STEP_ROW)
+        hr_emit_step_value(p, step, hr_expr_text(p, step->value), step->value->type);
+    for (int i = 0; i < softmax->count; i++)
+        if (softmax->sums[i].shift && softmax->sums[i].total == tensor) print_total(p, &softmax->sums[i]);
+}
+
+static void print_row_values(attention_printer *t) {
     hr_printer *p = t->p;
     const hr_softmax *softmax = &t->attention->softmax;
     hr_cuda_print_digits(p, t->scores->batch, t->scores->batch_count, "batch");
     hr_cuda_print_digits(p, t->scores->m, t->scores->m_count, "m");
     for (int i = 0; i < softmax->count; i++) {
         const hr_softmax_sums *sums = &softmax->sums[i];
+        if (sums->shift) continue;
         p->value[sums->peak] = "peak";
         if (sums->total >= 0) p->value[sums->total] = sums->replaced ? "total_replaced" : "total";
     }
     const hr_stage *first = p->stage;
+    for (int k = t->attention->first + 1; k < t->attention->last; k++) {
+        p->stage = &p->plan->stages[k]; /* a value is named by its place in it */
+        for (int i = 0; i < p->stage->step_count; i++)
+            print_row_step(t, &p->stage->steps[i]);
+    }
+    p->stage = first;
+}
+
+static void forget_row_values(attention_printer *t) {
+    for (int k = t->attention->first + 1; k < t->attention->last; k++)
+        for (int i = 0; i < t->p->plan->stages[k].step_count; i++)
+            t->p->value[t->p->function->statements[t->p->plan->stages[k].steps[i].statement].tensor] = NULL;
+}
+
+/* Results of which there is one a row. */
+static void print_row_steps(void *context) {
+    attention_printer *t = context;
+    hr_printer *p = t->p;
+    print_row_values(t);
     for (int k = t->attention->first + 1; k < t->attention->last; k++)
         for (int i = 0; i < p->plan->stages[k].step_count; i++) {
-            p->stage = &p->plan->stages[k]; /* a value is named by its place in it */
-            const hr_step *step = &p->stage->steps[i];
+            const hr_step *step = &p->plan->stages[k].steps[i];
             const hr_statement *made = &p->function->statements[step->statement];
-            if (step->kind == HR_STEP_ROW) {
-                const char *text = hr_expr_text(p, step->value);
-                hr_emit_step_value(p, step, text, step->value->type);
-            }
             if (!step->stored || step->kind == HR_STEP_ELEMENT || hr_plan_is_in_blocks(p->plan, made->tensor))
                 continue;
             hr_print(p, "%s%s[%s] = %s;", hr_emit_if_wanted(p, made->tensor), hr_emit_tensor(p, made->tensor),
@@ -219,21 +250,53 @@ static void print_row_steps(void *context) {
                      hr_emit_stored(p, p->value[made->tensor], step->value->type,
                                     p->function->tensors[made->tensor].dtype));
         }
-    p->stage = first;
-    for (int i = 0; i < softmax->count; i++) {
-        p->value[softmax->sums[i].peak] = NULL;
-        if (softmax->sums[i].total >= 0) p->value[softmax->sums[i].total] = NULL;
-    }
+    forget_row_values(t);
+}
+
+static const char *factors_text(hr_printer *p, const char *text, const char *operation,
+                                const hr_softmax_factors *factors) {
+    for (int i = 0; i < factors->count; i++)
+        text = hr_format(p, "%s %s (%s)", text, operation, hr_expr_text(p, factors->factor[i]));
+    return text;
+}
+
+/* What the sums of a row, whose exponents are relative to `base`, are multiplied by. */
+static void print_row_weight(void *context) {
+    attention_printer *t = context;
+    hr_printer *p = t->p;
+    const hr_softmax *softmax = &t->attention->softmax;
+    print_row_values(t);
+    const char *text = hr_format(p, "machine_exp2(fmaf(-(%s), 1.44269504088896341f, base))",
+                                 hr_expr_text(p, softmax->shift));
+    text = factors_text(p, text, "*", &softmax->times);
+    hr_print(p, "return %s;", factors_text(p, text, "/", &softmax->over));
+    forget_row_values(t);
+}
+
+/* Of a pair of query and key. */
+static void print_pair_factor(void *context) {
+    attention_printer *t = context;
+    print_indices(t);
+    hr_print(t->p, "return %s;", factors_text(t->p, "1.0f", "*", &t->attention->softmax.pairs));
 }
 
 static void print_results(attention_printer *t) {
     hr_printer *p = t->p;
-    print_function(t,
-                   hr_format(p,
-                             "static __device__ inline void stage_%d_rows(const arguments &a, int64_t batch, "
-                             "int64_t m, float peak, float total, float total_replaced)",
-                             t->number),
+    const char *row = "const arguments &a, int64_t batch, int64_t m, float peak, float total, float "
+                      "total_replaced, float base, float sum";
+    print_function(t, hr_format(p, "static __device__ inline void stage_%d_rows(%s)", t->number, row),
                    print_row_steps);
+    if (!t->attention->softmax.normalised)
+        print_function(t,
+                       hr_format(p, "static __device__ inline float stage_%d_row_weight(%s)", t->number, row),
+                       print_row_weight);
+    if (t->attention->softmax.pairs.count)
+        print_function(t,
+                       hr_format(p,
+                                 "static __device__ inline float stage_%d_pair_factor(const arguments &a, "
+                                 "int64_t batch, int64_t m, int64_t n)",
+                                 t->number),
+                       print_pair_factor);
     print_function(
         t,
         hr_format(p,
@@ -316,6 +379,9 @@ static void print_shape(attention_printer *t) {
              c->leaves_rows ? "true" : "false");
     hr_print(p, "    static constexpr bool summed_under_mask = %s, listed = %s;",
              c->softmax.summed_under_mask ? "true" : "false", c->begin_blocks ? "true" : "false");
+    hr_print(p, "    static constexpr bool normalised = %s, has_pairs = %s, reads_rows = %s;",
+             c->softmax.normalised ? "true" : "false", c->softmax.pairs.count ? "true" : "false",
+             c->reads_rows ? "true" : "false");
     if (c->begin_blocks) hr_print(p, "    typedef stage_%d_classes classes_of;", t->number);
     hr_print(p, "    typedef stage_%d_query_side query;", t->number);
     hr_print(p, "    typedef stage_%d_key_side key;", t->number);
@@ -332,8 +398,13 @@ static void print_shape(attention_printer *t) {
     print_member(t, "bool", "sees", hr_format(p, "%s, int64_t n", at), ", batch, m, n");
     print_member(t, "float", "open_score", hr_format(p, "%s, int64_t n, float sum", at),
                  ", batch, m, n, sum");
-    print_member(t, "void", "rows", hr_format(p, "%s, float peak, float total, float total_replaced", at),
-                 ", batch, m, peak, total, total_replaced");
+    const char *row = hr_format(p, "%s, float peak, float total, float total_replaced, float base, float sum",
+                                at),
+               *values = ", batch, m, peak, total, total_replaced, base, sum";
+    print_member(t, "void", "rows", row, values);
+    if (!c->softmax.normalised) print_member(t, "float", "row_weight", row, values);
+    if (c->softmax.pairs.count)
+        print_member(t, "float", "pair_factor", hr_format(p, "%s, int64_t n", at), ", batch, m, n");
     print_member(t, "void", "store", hr_format(p, "%s, int64_t n, float sum", at), ", batch, m, n, sum");
     if (c->leaves_rows) {
         print_member(t, "uint16_t", "bits", hr_format(p, "%s, int64_t n, float sum", at),

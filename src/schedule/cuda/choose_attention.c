@@ -227,18 +227,27 @@ static int64_t shared_bytes(const attention_sizes *sizes, const hr_cuda_attentio
 
 /* Nothing is between the product and softmax but a factor and bounds: a thread needs few registers for it. */
 static bool is_plain(const hr_cuda_attention *a) {
-    return a->scale && (a->softmax.bounded || !a->softmax.mask);
+    return a->scale && (a->softmax.bounded || !a->softmax.mask) && a->softmax.normalised &&
+           !a->softmax.pairs.count;
 }
 
-/* Scores, sums and weights of a thread are registers: the wider the values, the fewer keys; where both are
- * narrow a third group has room. */
+/* Keys of a tile, by how many spans queries or values have. Scores, sums and weights of a thread are
+ * registers: the wider the values, the fewer keys, and the fewer the more the text does with a score. */
+static int tile_keys(const hr_plan *plan, const hr_cuda_attention *a, int64_t most) {
+    const bool more = a->softmax.pairs.count > 0 || !a->softmax.normalised,
+               some = more || !is_plain(a) || a->widens || plan->stages[a->first].mask_begin;
+    if (most > 3) return more ? 32 : some ? 48 : 64;
+    if (most > 2) return more ? 64 : some ? 80 : 96;
+    return a->softmax.pairs.count > 0 ? 64 : 128;
+}
+
+/* Where both are narrow a third group has room. */
 static void tile_take(const hr_plan *plan, const attention_sizes *sizes, hr_cuda_attention *out) {
     const int64_t most = spans(sizes->deep > sizes->wide ? sizes->deep : sizes->wide);
     const bool third = most == 1 && is_plain(out) && !out->widens && sizes->m > 2 * GROUP_ROWS;
     const int groups = third ? 3 : 2;
     out->tile_m = groups * GROUP_ROWS;
-    const bool tight = !is_plain(out) || out->widens || plan->stages[out->first].mask_begin;
-    out->tile_n = most <= 2 ? 128 : most == 3 ? (tight ? 80 : 96) : (tight ? 48 : 64);
+    out->tile_n = tile_keys(plan, out, most);
     out->threads = 128 * (1 + groups);
     out->load_registers = out->widens ? registers_widening.load : registers[groups].load;
     out->multiply_registers = out->widens ? registers_widening.multiply : registers[groups].multiply;
@@ -396,6 +405,17 @@ static void split_take(const hr_plan *plan, const attention_sizes *sizes, hr_cud
 
 /* ---- which of them ---- */
 
+static hr_visit is_of_tensor(const hr_expr *node, const void *tensor) {
+    return hr_visit_until(node->op == HR_OP_ELEMENT && node->tensor == *(const int *)tensor);
+}
+
+bool hr_cuda_attention_reads(const hr_plan *plan, const hr_region *region, int tensor) {
+    const hr_stage *last = &plan->stages[region->last];
+    for (int i = 0; i < last->step_count; i++)
+        if (hr_expr_find(last->steps[i].value, is_of_tensor, &tensor)) return true;
+    return false;
+}
+
 /* In words, what keeps the kernel for many queries from it; NULL = nothing. */
 static hr_status hopper_refusal(const hr_plan *plan, const hr_contract *scores, const hr_contract *values,
                                 const attention_sizes *sizes, const int64_t *extents, hr_cuda_attention *out,
@@ -432,6 +452,8 @@ hr_status hr_cuda_attention_choose(const hr_plan *plan, const hr_region *region,
         return HR_OK;
     }
     out->fits = true;
+    for (int t = 0; t < plan->normal->tensor_count; t++)
+        out->reads_rows = out->reads_rows || (region->inner[t] && hr_cuda_attention_reads(plan, region, t));
     out->deep = (int)sizes.deep;
     out->wide = (int)sizes.wide;
     const conversion conversion = {plan, extents};

@@ -36,6 +36,7 @@ typedef struct hr_cuda_attention {
     int64_t begin_blocks, begin_shared_bytes;
     int64_t end_blocks, end_shared_bytes; /* of the kernel that adds up parts; 0 = there is none */
     int64_t work_bytes;                   /* of the parts, or of the lists */
+    bool reads_rows;  /* what follows the second product reads something of a row that the region makes */
     bool leaves_rows; /* its only result has 16 bits and whole rows of values: they are stored by 16 bytes */
     int64_t key_group, value_group; /* neighbours along the last index of batches that share them */
     int deep, wide;                 /* a query's elements, a value's */
@@ -63,6 +64,9 @@ bool hr_cuda_attention_takes(const hr_plan *plan, const hr_expr *e, hr_dtype dty
 /* Heads of so many bytes that go together: the L2 holds all of them. */
 int64_t hr_cuda_attention_section(int64_t bytes, int64_t heads);
 
+/* What follows the second product reads the tensor, which the region makes: of a row there is one, in memory.
+ */
+bool hr_cuda_attention_reads(const hr_plan *plan, const hr_region *region, int tensor);
 hr_status hr_cuda_attention_choose(const hr_plan *plan, const hr_region *region, const int64_t *extents,
                                    hr_cuda_attention *out);
 

@@ -1,6 +1,5 @@
 /* How a GPU walks a plan's stages: the list of passes. In: a plan. Out: its schedules. */
 #include "ir/graph.h"
-#include "ir/visit.h"
 #include "plan/passes.h"
 #include "schedule/cuda/candidates_cuda.h"
 #include "schedule/cuda/choose_attention.h"
@@ -120,18 +119,6 @@ static hr_status explain_product(const int64_t *extents, hr_plan *plan, hr_stage
 
 /* ---- attention ---- */
 
-static hr_visit is_element_of(const hr_expr *node, const void *tensor) {
-    return hr_visit_until(node->op == HR_OP_ELEMENT && node->tensor == *(const int *)tensor);
-}
-
-/* What follows the second product reads it: of a row there is one, in memory. */
-static bool is_read_last(const hr_plan *plan, const hr_region *region, int tensor) {
-    const hr_stage *last = &plan->stages[region->last];
-    for (int i = 0; i < last->step_count; i++)
-        if (hr_expr_find(last->steps[i].value, is_element_of, &tensor)) return true;
-    return false;
-}
-
 /* The region's stages are one kernel; what they make for each other is in its registers. */
 static void join(hr_plan *plan, const hr_region *region, const hr_cuda_attention *attention) {
     for (int k = region->first; k <= region->last; k++) {
@@ -141,7 +128,8 @@ static void join(hr_plan *plan, const hr_region *region, const hr_cuda_attention
         stage->schedule->attention = attention;
     }
     for (int t = 0; t < plan->normal->tensor_count; t++)
-        plan->in_blocks[t] = plan->in_blocks[t] || (region->inner[t] && !is_read_last(plan, region, t));
+        plan->in_blocks[t] =
+            plan->in_blocks[t] || (region->inner[t] && !hr_cuda_attention_reads(plan, region, t));
 }
 
 static hr_status attend(const int64_t *extents, hr_plan *plan) {

@@ -27,10 +27,13 @@
  * of_query and of_key with count and read(); begins: the first is not always 0; bounded: sees() asks for
  * nothing else; summed_under_mask: over no keys the sum is 0, not NaN; factor(a): what makes an open score an
  * exponent of 2, unit(a): what makes it the score of the text; rows(a, batch, m, peak, total, total where 0
- * stands for an infinite peak); store(a, batch, m, n, value), and where results leave as whole rows
- * (leaves_rows) bits(a, batch, m, n, value) and row(a, batch, m), their place; query, key and value with
- * load(to, map, column, row, batch, barrier) and element(a, batch, row, column); pair(low, high),
- * number(bits); scores(d, a, b, accumulate) and values(d, a, b, accumulate).
+ * stands for an infinite peak, base of exponents, total about it); normalised: weights are exponentials over
+ * their total, else times row_weight(), of the same arguments; has_pairs: times pair_factor(a, batch, m, n);
+ * reads_rows: bits() and store() read what rows() left;
+ * store(a, batch, m, n, value), and where results leave as whole rows (leaves_rows) bits(a, batch, m, n,
+ * value) and row(a, batch, m), their place; query, key and value with load(to, map, column, row, batch,
+ * barrier) and element(a, batch, row, column); pair(low, high), number(bits); scores(d, a, b, accumulate) and
+ * values(d, a, b, accumulate).
  */
 /* ---- the warpgroups that multiply ---- */
 
@@ -197,11 +200,11 @@ static __device__ inline void attention_sum(const A &a, const attention_size &si
 
 /* ---- results ---- */
 
-/* Rows of finite weights whose values are not finite. `total`: of rows. */
+/* Rows of finite weights whose values are not finite. `total`, `weight`: of rows. */
 template <class P, class A>
 static __device__ inline void attention_mend(const A &a, const attention_size &size, int batch,
                                              const attention_group<P> &g, const float (&total)[2],
-                                             float (&values)[P::wide / 2]) {
+                                             const float (&weight)[2], float (&values)[P::wide / 2]) {
     uint32_t thread = threadIdx.x;
     stay_inside(thread);
     const int lane = (int)thread % 32;
@@ -218,7 +221,7 @@ static __device__ inline void attention_mend(const A &a, const attention_size &s
             const int from = (__ffs((int)rows) - 1) & ~3; /* the first lane of the row */
             rows &= ~(15u << from);
             const float base = __shfl_sync(0xffffffffu, g.base[r], from);
-            const float inverse = 1.0f / __shfl_sync(0xffffffffu, total[r], from);
+            const float factor = __shfl_sync(0xffffffffu, weight[r], from);
             float sum[(P::wide + 31) / 32];
             attention_again<P>(a, size, batch, g.m - lane / 4 + from / 4 + r * 8, base, sum);
             uint32_t place = thread % 4 * 2; /* the thread's columns of row r */
@@ -226,7 +229,7 @@ static __device__ inline void attention_mend(const A &a, const attention_size &s
 #pragma unroll
             for (int i = 0; i < P::wide / 4; i++) {
                 const float mended =
-                    __shfl_sync(0xffffffffu, sum[i / 8], (int)place + (i / 2 % 4 * 8 + i % 2)) * inverse;
+                    __shfl_sync(0xffffffffu, sum[i / 8], (int)place + (i / 2 % 4 * 8 + i % 2)) * factor;
                 if (lane / 4 == from / 4) values[i / 2 * 4 + r * 2 + i % 2] = mended;
             }
         }
@@ -253,6 +256,8 @@ static __device__ inline void attention_store_rows(const A &a, const attention_s
             const int e = 8 * j + 2 * i < P::wide / 2 ? 8 * j + 2 * i : 0, r = i % 2;
             const int m = g.m + r * 8 < (int)size.m ? g.m + r * 8 : (int)size.m - 1;
             const int column = e / 4 * 8 + lane % 4 * 2;
+            word[i] = 0;
+            if (P::reads_rows && m != g.m + r * 8) continue; /* the last row may be another warp's */
             word[i] = (uint32_t)P::bits(a, all.batch, m, column, values[e]) |
                       (uint32_t)P::bits(a, all.batch, m, column + 1, values[e + 1]) << 16;
         }
@@ -285,16 +290,16 @@ static __device__ inline void attention_store(const A &a, const attention_size &
                                               const attention_block &b, attention_group<P> &g,
                                               const attention_item &all, int at) {
     const int column = (int)threadIdx.x % 4 * 2;
-    float inverse[2], total[2];
+    float weight[2], total[2];
     bool empty[2];
 #pragma unroll
     for (int r = 0; r < 2; r++) {
         total[r] = g.total[r];
         total[r] += __shfl_xor_sync(0xffffffffu, total[r], 1);
         total[r] += __shfl_xor_sync(0xffffffffu, total[r], 2);
-        inverse[r] = 1.0f / total[r];
-        empty[r] = attention_is_empty<P>(a, size, all.batch, g.m + r * 8 < size.m ? g.m + r * 8 : size.m - 1,
-                                         g.peak[r]);
+        const int m = g.m + r * 8 < (int)size.m ? g.m + r * 8 : (int)size.m - 1;
+        weight[r] = attention_row_weight<P>(a, size, all.batch, m, g.peak[r], g.base[r], total[r]);
+        empty[r] = attention_is_empty<P>(a, size, all.batch, m, g.peak[r]);
         if (column != 0 || g.m + r * 8 >= size.m) continue;
         attention_leave_row<P>(a, size, all.batch, g.m + r * 8, g.peak[r], g.base[r], total[r]);
     }
@@ -302,8 +307,8 @@ static __device__ inline void attention_store(const A &a, const attention_size &
     float values[P::wide / 2];
 #pragma unroll
     for (int i = 0; i < P::wide / 2; i++)
-        values[i] = empty[i / 2 % 2] ? 0.0f : g.sums[i] * inverse[i / 2 % 2];
-    attention_mend<P>(a, size, all.batch, g, total, values);
+        values[i] = empty[i / 2 % 2] ? 0.0f : g.sums[i] * weight[i / 2 % 2];
+    attention_mend<P>(a, size, all.batch, g, total, weight, values);
     if constexpr (P::leaves_rows) {
         attention_store_rows<P, BOXES>(a, size, b, g, all, at, values);
     } else {

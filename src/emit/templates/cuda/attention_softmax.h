@@ -72,6 +72,14 @@ static __device__ inline bool attention_softmax(const A &a, const attention_size
         g.scores[i] = machine_exp2(fmaf(g.scores[i], factor, less[i / 2 % 2]));
         g.total[i / 2 % 2] += g.scores[i];
     }
+    if constexpr (P::has_pairs) {
+        const int64_t n = (int64_t)block * P::tile_n + (int)threadIdx.x % 4 * 2, last = size.n - 1;
+#pragma unroll
+        for (int i = 0; i < P::tile_n / 2; i++) {
+            const int64_t key = n + i / 4 * 8 + i % 2;
+            g.scores[i] *= P::pair_factor(a, batch, rows[i / 2 % 2], key < last ? key : last);
+        }
+    }
     return shrinks;
 }
 
@@ -122,7 +130,8 @@ static __device__ inline void attention_again(const A &a, const attention_size &
 #pragma unroll
         for (int step = 16; step; step /= 2)
             score += __shfl_xor_sync(0xffffffffu, score, step);
-        const float weight = machine_exp2(fmaf(P::open_score(a, batch, m, n, score), factor, -base));
+        float weight = machine_exp2(fmaf(P::open_score(a, batch, m, n, score), factor, -base));
+        if constexpr (P::has_pairs) weight *= P::pair_factor(a, batch, m, n);
 #pragma unroll
         for (int x = 0; x < (P::wide + 31) / 32; x++)
             if (x * 32 + lane < P::wide)
@@ -130,14 +139,36 @@ static __device__ inline void attention_again(const A &a, const attention_size &
     }
 }
 
-/* Results of which there is one a row. The text's totals are relative to the peak; those of infinite peaks
- * are other ones. */
+/* What the text has of a row. Its totals are relative to the peak; those of infinite peaks are other ones. */
+struct attention_row {
+    float peak, total, total_replaced;
+};
+
+template <class P, class A>
+static __device__ inline attention_row attention_row_of(const A &a, const attention_size &size, float peak,
+                                                        float base, float total) {
+    const bool infinite = peak == -INFINITY || peak == INFINITY;
+    const float sum = infinite ? total : total * machine_exp2(fmaf(-peak, P::factor(a), base));
+    return {peak * P::unit(a), peak == -INFINITY && size.n > 0 ? NAN : sum,
+            peak == INFINITY ? INFINITY : sum};
+}
+
+/* Results of which there is one a row. */
 template <class P, class A>
 static __device__ inline void attention_leave_row(const A &a, const attention_size &size, int batch,
                                                   int64_t m, float peak, float base, float total) {
-    const bool infinite = peak == -INFINITY || peak == INFINITY;
-    const float sum = infinite ? total : total * machine_exp2(fmaf(-peak, P::factor(a), base));
-    const float of_peak = peak == -INFINITY && size.n > 0 ? NAN : sum;
-    const float of_zero = peak == INFINITY ? INFINITY : sum;
-    P::rows(a, batch, m, peak * P::unit(a), of_peak, of_zero);
+    const attention_row row = attention_row_of<P>(a, size, peak, base, total);
+    P::rows(a, batch, m, row.peak, row.total, row.total_replaced, base, total);
+}
+
+/* What a row's sums are multiplied by. */
+template <class P, class A>
+static __device__ inline float attention_row_weight(const A &a, const attention_size &size, int batch,
+                                                    int64_t m, float peak, float base, float total) {
+    if constexpr (P::normalised) {
+        return 1.0f / total;
+    } else {
+        const attention_row row = attention_row_of<P>(a, size, peak, base, total);
+        return P::row_weight(a, batch, m, row.peak, row.total, row.total_replaced, base, total);
+    }
 }

@@ -293,11 +293,11 @@ static __device__ inline void split_finish(const A &a, const attention_size &siz
     typedef split_memory<P> memory;
     const int lane = (int)threadIdx.x % 32;
     const bool empty = attention_is_empty<P>(a, size, batch, m, row.peak);
-    const float inverse = 1.0f / row.total;
+    const float weight = attention_row_weight<P>(a, size, batch, m, row.peak, row.base, row.total);
     float odd = 0;
 #pragma unroll
     for (int x = 0; x < memory::columns; x++) {
-        row.sums[x] = empty ? 0.0f : row.sums[x] * inverse;
+        row.sums[x] = empty ? 0.0f : row.sums[x] * weight;
         odd = fmaf(row.sums[x], 0.0f, odd);
     }
     /* Values that are not finite make NaN with a weight of 0. */
@@ -305,7 +305,7 @@ static __device__ inline void split_finish(const A &a, const attention_size &siz
         attention_again<P>(a, size, batch, m, row.base, row.sums);
 #pragma unroll
         for (int x = 0; x < memory::columns; x++)
-            row.sums[x] *= inverse;
+            row.sums[x] *= weight;
     }
     if (lane == 0) attention_leave_row<P>(a, size, batch, m, row.peak, row.base, row.total);
     __syncwarp(); /* what follows the sums may read what the row left */
