@@ -219,6 +219,38 @@ static void find_kept(const inlining *s, bool *elsewhere) {
     }
 }
 
+static bool rounds(const hr_graph *graph, int tensor) {
+    for (int i = 0; i < graph->function->statement_count; i++)
+        if (graph->function->statements[i].tensor == tensor)
+            return is_rounded_to_half(&graph->function->statements[i]);
+    return false;
+}
+
+/* Some product sums over what are this one's columns: these are scores. */
+static bool is_summed(hr_graph *graph, const hr_contract *scores, unsigned facts) {
+    for (int i = 0; i < graph->function->statement_count; i++) {
+        hr_contract values;
+        if (hr_contract_match(graph, &graph->function->statements[i], facts, &values) &&
+            values.k_count == 1 && scores->n_count == 1 && values.k[0] == scores->n[0])
+            return true;
+    }
+    return false;
+}
+
+/* Where softmax between products is one kernel, queries and keys that are rounded to 16 bits are brought as
+ * such: they are made once, before it. */
+static void keep_rounded(hr_graph *graph, const hr_statement *statement, unsigned facts, bool *elsewhere) {
+    hr_contract scores;
+    if (!(facts & HR_FACT_FEW_QUERIES) || !hr_contract_match(graph, statement, facts, &scores)) return;
+    const hr_expr *sides[] = {scores.left, scores.right};
+    for (int side = 0; side < 2; side++) {
+        const hr_expr *element = sides[side];
+        if (element->op == HR_OP_ELEMENT && rounds(graph, element->tensor) &&
+            is_summed(graph, &scores, facts))
+            elsewhere[element->tensor] = true;
+    }
+}
+
 hr_status hr_pass_operands(hr_graph *graph, unsigned facts) {
     const hr_function *function = graph->function;
     const size_t statements = (size_t)function->statement_count + 1,
@@ -235,6 +267,8 @@ hr_status hr_pass_operands(hr_graph *graph, unsigned facts) {
         inlining s = {.graph = graph, .all = true, .products = products, .elsewhere = elsewhere};
         find_elsewhere(&s, elsewhere);
         find_kept(&s, elsewhere);
+        for (int i = 0; i < function->statement_count; i++)
+            if (products[i]) keep_rounded(graph, &function->statements[i], facts, elsewhere);
         any = inline_locals(s);
     }
     free(products);

@@ -36,7 +36,9 @@ static hr_status sums_long_columns(const hr_plan *plan, hr_graph *graph, const i
     *out = false;
     if (!hr_op_is_reduction(s->value->op) || s->store != HR_STORE_WHOLE) return HR_OK;
     HR_TRY(hr_function_points(function, s->domain, s->domain_count, extents, &columns));
-    if (!hr_columns_are_long(plan, columns) || hr_contract_match(graph, s, plan->facts.set & HR_FACT_ROWS_CHOOSE, &product)) return HR_OK;
+    if (!hr_columns_are_long(plan, columns) ||
+        hr_contract_match(graph, s, plan->facts.set & HR_FACT_ROWS_CHOOSE, &product))
+        return HR_OK;
     *out = hr_expr_find(s->value, runs_along, &(sums){function, s});
     return HR_OK;
 }

@@ -74,7 +74,8 @@ static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *p
     const bool guess = !unfused && hr_plan_knows(plan, HR_FACT_FIRST_GUESS);
     if (split) HR_TRY(hr_pass_split_axes(graph, extents, plan));
     HR_TRY(hr_pass_unify(graph));
-    const unsigned products = plan->facts.set & (HR_FACT_BYTE_PRODUCTS | HR_FACT_ROWS_CHOOSE);
+    const unsigned products =
+        plan->facts.set & (HR_FACT_BYTE_PRODUCTS | HR_FACT_ROWS_CHOOSE | HR_FACT_FEW_QUERIES);
     if (!unfused) HR_TRY(hr_pass_operands(graph, products));
     if (!unfused) HR_TRY(hr_pass_long_columns(graph, extents, plan));
     if (positions) HR_TRY(hr_pass_positions(graph, extents));

@@ -13,6 +13,7 @@
 #include "schedule/cuda/choose_attention.h"
 #include "schedule/target.h"
 #include "support/cuda_test.h"
+#include "support/sample.h"
 
 enum { EXTENTS_MAX = 8 };
 
@@ -149,11 +150,11 @@ static void extents_set(const hr_function *function, const struct attention_case
 static void expect_kernel(const cuda_case *one, bool apart) {
     hr_plan *plan;
     assert_int_equal(hr_schedule_create(one->function, one->extents, NULL, &one->limits, NULL, &plan), HR_OK);
-    const bool attends = plan->stages[0].schedule->kind == HR_SCHEDULE_CUDA_ATTENTION;
-    if (attends == apart) fail_msg("%s", plan->stages[0].why);
+    const hr_stage *first = &plan->stages[plan->region_count ? plan->regions[0].first : 0];
+    const bool attends = first->schedule->kind == HR_SCHEDULE_CUDA_ATTENTION;
+    if (attends == apart) fail_msg("%s", first->why);
     if (plan->region_count)
-        assert_non_null(
-            strstr(plan->stages[0].why, apart ? "not one kernel" : "one kernel with the products"));
+        assert_non_null(strstr(first->why, apart ? "not one kernel" : "one kernel with the products"));
     hr_plan_destroy(plan);
 }
 
@@ -176,6 +177,80 @@ static void test_attention(void **state) {
         extents_set(one.function, &cases[c], extents);
         expect_kernel(&one, cases[c].apart);
         expect_right(&one, (int)c);
+        hr_program_destroy(program);
+    }
+}
+
+/* ---- texts, on both kinds of tensor cores ---- */
+
+#define TEXT_AFTER(more, before, score, value)                                                               \
+    "kernel k(q: bf16[B, I, D], k: bf16[B, J, D], v: bf16[B, J, E]" more                                     \
+    ") -> (o: bf16[B, I, E]) {\n" before "    s[b, i, j] = " score "\n"                                      \
+    "    o[b, i, e] = " value " }"
+#define TEXT(more, score, value) TEXT_AFTER(more, "", score, value)
+#define SCALED                   DOT " * rsqrt(D)"
+#define CAUSAL                   "where(j <= i, " SCALED ", -inf)"
+#define WEIGHED                  "sum[j](softmax[j](s[b, i, j]) * v[b, j, e])"
+#define RANGED(range)            "sum[" range "](softmax[" range "](s[b, i, j]) * v[b, j, e])"
+
+static const char *const texts[] = {
+    /* what follows the values: a gate, a residual, the query's log-sum-exp */
+    TEXT(", g: bf16[B, I, E]", CAUSAL, WEIGHED " * sigmoid(g[b, i, e])"),
+    TEXT(", x: bf16[B, I, E]", CAUSAL, "x[b, i, e] + " WEIGHED),
+    TEXT(", sink: f32[B]", CAUSAL, WEIGHED " * sigmoid(logsumexp[j](s[b, i, j]) - sink[b])"),
+    /* sinks beside the scores; weights that are divided later; dropout */
+    TEXT(", sink: f32[B]",
+         CAUSAL "\n    m[b, i] = max(max[j](s[b, i, j]), sink[b])\n"
+                "    t[b, i] = sum[j](exp(s[b, i, j] - m[b, i])) + exp(sink[b] - m[b, i])",
+         "sum[j](exp(s[b, i, j] - m[b, i]) / t[b, i] * v[b, j, e])"),
+    TEXT("", CAUSAL "\n    m[b, i] = max[j](s[b, i, j])\n    p[b, i, j] = exp(s[b, i, j] - m[b, i])",
+         "sum[j](p[b, i, j] * v[b, j, e]) / sum[j](p[b, i, j])"),
+    TEXT(", seed: i64", CAUSAL,
+         "sum[j](softmax[j](s[b, i, j]) * where(random(seed, (b * I + i) * J + j) < 0.8, 1.25, 0) * v[b, j, "
+         "e])"),
+    /* matrices of biases, of each pair, key, distance; a table that others choose from */
+    TEXT(", x: bf16[B, I, J]", SCALED " + x[b, i, j]", WEIGHED),
+    TEXT(", x: f32[B, J]", "where(j <= i, " SCALED " + x[b, j], -inf)", WEIGHED),
+    TEXT(", x: f32[I + J]", SCALED " + x[i - j + J - 1]", WEIGHED),
+    TEXT(", x: f32[8], c: i32[I, J]", "where(j <= i, " SCALED " + x[c[i, j] & 7], -inf)", WEIGHED),
+    /* queries and keys that are turned, or normalised, and rounded to 16 bits before they meet */
+    TEXT_AFTER(
+        ", c: f32[J, D]",
+        "    x[b, i, d] = bf16(q[b, i, d] * c[i + 0, d] + q[b, i, (d + D // 2) % D] * c[i + 0, D - 1 - d])\n"
+        "    y[b, j, d] = bf16(k[b, j, d] * c[j, d] + k[b, j, (d + D // 2) % D] * c[j, D - 1 - d])\n",
+        "sum[d](x[b, i, d] * y[b, j, d]) * rsqrt(D)", WEIGHED),
+    TEXT_AFTER(", w: f32[D]",
+               "    a[b, i] = rsqrt(sum[d](q[b, i, d]^2) / D + 1e-6)\n"
+               "    c[b, j] = rsqrt(sum[d](k[b, j, d]^2) / D + 1e-6)\n"
+               "    x[b, i, d] = bf16(q[b, i, d] * a[b, i] * w[d])\n"
+               "    y[b, j, d] = bf16(k[b, j, d] * c[b, j] * w[d])\n",
+               "where(j <= i, sum[d](x[b, i, d] * y[b, j, d]) * rsqrt(D), -inf)", WEIGHED),
+    /* the first keys beside a window */
+    TEXT("", "where(j <= i and (j > i - 40 or j < 4), " SCALED ", -inf)", WEIGHED),
+    /* ranges of a query: its own place, a window, data; rows without keys are 0 */
+    TEXT("", SCALED, RANGED("j < i + 1")),
+    TEXT("", SCALED, RANGED("j from i - 39 to i + 1")),
+    TEXT(", low: i32[I], high: i32[I]", SCALED, RANGED("j from low[i] % 90 to high[i] % J")),
+    TEXT(", low: i32[B, I]", "where((j + i) % 3 != 0, " SCALED ", -inf)", RANGED("j < low[b, i] % 4")),
+};
+
+static void test_texts(void **state) {
+    (void)state;
+    static const struct attention_case size = {.b = 2, .i = 70, .j = 150, .d = 64, .e = 64};
+    const char *only = getenv("HR_ONLY");
+    for (size_t t = 0; t < 2 * sizeof texts / sizeof *texts; t++) {
+        int64_t extents[EXTENTS_MAX];
+        hr_program *program = program_of(texts[t / 2]);
+        cuda_case one = {.function = &program->functions[0],
+                         .extents = extents,
+                         .limits = cuda_case_limits(t % 2 ? 80 : 90, 132),
+                         .nonfinite = t / 2 % 2,
+                         .seed = t,
+                         .points = 300};
+        extents_set(one.function, &size, extents);
+        if (only && (size_t)atoi(only) != t) continue;
+        expect_kernel(&one, false);
+        if (sample_takes(t, 4)) expect_right(&one, (int)t);
         hr_program_destroy(program);
     }
 }
@@ -226,6 +301,9 @@ static const char unmasked_values[] =
 static const char less[] = HEAD "    s[b, i, j] = where(j <= i, " DOT " * rsqrt(D), -inf)\n"
                                 "    o[b, i, e] = sum[j](softmax[j](s[b, i, j]) * (v[b, j, e] * 0.95)) }";
 
+/* A range says of values past it that they are not there. */
+static const char ranged[] = TEXT("", SCALED, RANGED("j < i + 1"));
+
 /* Of the same arguments, against the meaning of another text. */
 static hr_status compare(const char *text, const char *meaning, const struct attention_case *size,
                          const char *spoiled) {
@@ -245,7 +323,8 @@ static void test_past_the_mask(void **state) {
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
         if (compare(causal, unmasked_values, &sizes[s], "v") != HR_OK ||
             compare(causal, unmasked_values, &sizes[s], "k") != HR_OK ||
-            compare(causal, causal, &sizes[s], "v") != HR_OK)
+            compare(causal, causal, &sizes[s], "v") != HR_OK ||
+            compare(ranged, unmasked_values, &sizes[s], "v") != HR_OK)
             fail_msg("%s", hr_last_error());
 }
 
@@ -258,7 +337,8 @@ static void test_fault(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention), cmocka_unit_test(test_lists),
-                                       cmocka_unit_test(test_past_the_mask), cmocka_unit_test(test_fault)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention), cmocka_unit_test(test_texts),
+                                       cmocka_unit_test(test_lists), cmocka_unit_test(test_past_the_mask),
+                                       cmocka_unit_test(test_fault)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
