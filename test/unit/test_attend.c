@@ -64,6 +64,16 @@ static const struct attend_case {
      true, true},
     {ATTENTION("bias", "bf16", ", m: f32[I, J]", "", DOT " + m[i, j]", OUT), true, false},
     {ATTENTION("capped", "bf16", "", "", "where(j <= i, 30 * tanh(" DOT " / 30), -inf)", OUT), true, true},
+    {ATTENTION("sinks", "f32", ", sink: f32[H]", "",
+               CAUSAL "\n    m[b, h, i] = max(max[j](s[b, h, i, j]), sink[h])\n"
+                      "    t[b, h, i] = sum[j](exp(s[b, h, i, j] - m[b, h, i])) + exp(sink[h] - m[b, h, i])",
+               "    o[b, h, i, e] = sum[j](exp(s[b, h, i, j] - m[b, h, i]) / t[b, h, i] * v[b, h, j, e])\n"),
+     true, true},
+    {ATTENTION("dropout", "bf16", ", seed: i64 = 3", "", CAUSAL,
+               "    o[b, h, i, e] = sum[j](softmax[j](s[b, h, i, j]) * where(random(seed, ((b * H + h) * I + "
+               "i) * J "
+               "+ j) < 0.75, 1.25, 0) * v[b, h, j, e])\n"),
+     true, true},
     {ATTENTION("weights", "f32", "", ", p: f32[B, H, I, J]", CAUSAL,
                "    p[b, h, i, j] = softmax[j](s[b, h, i, j])\n"
                "    o[b, h, i, e] = sum[j](p[b, h, i, j] * v[b, h, j, e])\n"),
