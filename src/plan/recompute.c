@@ -91,6 +91,27 @@ static bool costs_less(const hr_graph *graph, const hr_plan *plan, const hr_stat
     return s.there && s.bytes * readers <= own * (1 + readers);
 }
 
+static bool is_operand(const hr_contract *c, int tensor) {
+    return (c->left->op == HR_OP_ELEMENT && c->left->tensor == tensor) ||
+           (c->right->op == HR_OP_ELEMENT && c->right->tensor == tensor);
+}
+
+/* Queries or keys of attention, which one kernel brings as they lie: a product sums over its columns. */
+static bool is_brought(const hr_graph *graph, const hr_plan *plan, int tensor) {
+    if (!hr_plan_knows(plan, HR_FACT_FEW_QUERIES) ||
+        hr_dtype_size(graph->function->tensors[tensor].dtype) > 2)
+        return false;
+    for (int i = 0; i < plan->stage_count; i++) {
+        const hr_contract *scores = plan->stages[i].contract;
+        if (!scores || scores->n_count != 1 || !is_operand(scores, tensor)) continue;
+        for (int j = i + 1; j < plan->stage_count; j++) {
+            const hr_contract *values = plan->stages[j].contract;
+            if (values && values->k_count == 1 && values->k[0] == scores->n[0]) return true;
+        }
+    }
+    return false;
+}
+
 hr_status hr_pass_recompute(hr_graph *graph, const hr_plan *plan, bool *any) {
     const hr_function *function = graph->function;
     const size_t tensors = (size_t)function->tensor_count + 1;
@@ -105,6 +126,7 @@ hr_status hr_pass_recompute(hr_graph *graph, const hr_plan *plan, bool *any) {
             const hr_statement *maker = &function->statements[s];
             const int count = of[maker->tensor].count;
             again[maker->tensor] = plan->materialised[maker->tensor] && count && maker->domain_count > 1 &&
+                                   !is_brought(graph, plan, maker->tensor) &&
                                    costs_less(graph, plan, maker, count);
         }
         *any = hr_graph_inline_chosen(graph, again);
