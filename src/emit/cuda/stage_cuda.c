@@ -226,7 +226,7 @@ static void print_lane(hr_cuda_stage *s) {
         hr_print(p, "const int lane = (int)threadIdx.x%s;", slice);
 }
 
-/* Whether rows are loaded ahead of the one in hand. */
+/* Whether rows are asked for before it is their turn. */
 static bool asks_ahead(const hr_cuda_choice *c) {
     return hr_cuda_loads_ahead(c) || hr_cuda_is_staged(c);
 }
@@ -247,7 +247,7 @@ static void print_task(hr_cuda_stage *s, const char *first, const char *row) {
 }
 
 /* What a block does with its rows in turn. */
-static void print_row_in_hand(hr_cuda_stage *s, const row_loop *loop) {
+static void print_turn(hr_cuda_stage *s, const row_loop *loop) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
     const bool block = c->rows == HR_CUDA_ROWS_BLOCK;
@@ -280,19 +280,19 @@ static void print_row_loop(hr_cuda_stage *s) {
         return;
     }
     if (asks_ahead(c))
-        hr_print(p, "%s ahead = %s%s%s; /* the row that is loaded next */", loop.type, loop.block, loop.run,
-                 loop.row);
+        hr_print(p, "%s ahead = %s%s%s; /* the row that is asked for next */", loop.type, loop.block,
+                 loop.run, loop.row);
     if (hr_cuda_is_staged(c)) hr_cuda_print_staging(s, hr_format(p, "%s%s", loop.blocks, loop.run));
     if (hr_cuda_loads_ahead(c)) hr_cuda_print_first_loads(s, hr_cuda_print_task_indices);
     if (!c->persistent) {
-        print_row_in_hand(s, &loop);
+        print_turn(s, &loop);
         return;
     }
     hr_print(p, "for (%s first = %s%s; first < tasks; first += %s%s) {", loop.type, loop.block, loop.run,
              loop.blocks, loop.run);
     p->indent++;
-    print_row_in_hand(s, &loop);
-    if (uses_double_buffer(s)) hr_print(p, "buffer ^= 1;");
+    print_turn(s, &loop);
+    if (uses_double_buffer(s)) hr_print(p, "turn ^= 1;");
     if (c->depth > 1) hr_print(p, "here = here == %d ? 0 : here + 1;", c->depth - 1);
     hr_cuda_close(p);
 }
@@ -532,7 +532,7 @@ hr_status hr_emit_stage_cuda(hr_printer *p, int number, const int64_t *extents,
     s.c = choice;
     s.extents = extents;
     s.positions = choice->position_bits == 32 ? "int" : "int64_t";
-    s.set = choice->persistent ? "[buffer]" : "";
+    s.set = choice->persistent ? "[turn]" : "";
     size_t ids = (size_t)p->function->expr_count + 1;
     s.held = hr_arena_alloc(p->arena, ids * sizeof *s.held);
     s.stash = hr_arena_alloc(p->arena, ids * sizeof *s.stash);

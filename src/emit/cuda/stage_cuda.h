@@ -142,7 +142,7 @@ void hr_cuda_print_first_loads(hr_cuda_stage *s, void (*print_indices)(hr_cuda_s
 /* In the loop: the row that was loaded ahead becomes the one in hand, and the next is prefetched. */
 void hr_cuda_print_next_loads(hr_cuda_stage *s, void (*print_indices)(hr_cuda_stage *));
 /* After the first exchange of a row: what was not loaded before. */
-void hr_cuda_print_postponed_loads(hr_cuda_stage *s, void (*print_indices)(hr_cuda_stage *));
+void hr_cuda_print_late_asking(hr_cuda_stage *s, void (*print_indices)(hr_cuda_stage *));
 /* Before the loop over rows: what is the same for all of them, into registers. */
 void hr_cuda_print_same_loads(hr_cuda_stage *s);
 /* After a pass whose groups do not stay in registers. */

@@ -177,7 +177,7 @@ void hr_cuda_print_exchange(hr_cuda_stage *s, int pass) {
         any = true;
     }
     if (any && has_barrier(s->c)) hr_print(p, "__syncthreads();");
-    if (any && !s->exchanged) hr_cuda_print_postponed_loads(s, hr_cuda_print_task_indices);
+    if (any && !s->exchanged) hr_cuda_print_late_asking(s, hr_cuda_print_task_indices);
     s->exchanged |= any;
     for (int i = 0; i < s->stage->step_count; i++)
         if (is_reduced_in(s, i, pass)) print_taking(s, i);

@@ -39,7 +39,7 @@ static void print_staged_load(hr_cuda_stage *s, const hr_expr *e, const char *st
     hr_printer *p = s->p;
     const char *place = hr_format(p, "%s + place + pos", staged_block);
     const char *load =
-        hr_format(p, "load_staged<%d>(%s, %s)", s->c->vector, place, hr_cuda_block_slot_apart(s));
+        hr_format(p, "load_carried<%d>(%s, %s)", s->c->vector, place, hr_cuda_block_slot_apart(s));
     if (s->c->ends != HR_CUDA_ENDS_EXACT)
         load = hr_format(p, "inside ? %s : load_part<%d>(%s, 0, %s - pos)", load, s->c->vector, place,
                          hr_cuda_row_end(s));
@@ -331,7 +331,7 @@ void hr_cuda_print_next_loads(hr_cuda_stage *s, void (*print_indices_of_task)(hr
     name_values(s);
 }
 
-void hr_cuda_print_postponed_loads(hr_cuda_stage *s, void (*print_indices_of_task)(hr_cuda_stage *)) {
+void hr_cuda_print_late_asking(hr_cuda_stage *s, void (*print_indices_of_task)(hr_cuda_stage *)) {
     if (!loads_late(s)) return;
     hr_printer_forget(s->p, HR_AT_TASK); /* names are of the row in hand */
     print_ahead(s, print_indices_of_task);

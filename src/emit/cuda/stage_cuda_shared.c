@@ -159,13 +159,13 @@ const char *hr_cuda_block_slot_in(const hr_cuda_stage *s, const hr_expr *e) {
     for (int i = 0; i < s->c->block_slot_count; i++)
         if (s->c->block_slots[i].in == e->tensor && !hr_element_is_guarded(s->function, e) &&
             hr_cuda_whole(s, e->tensor, e->args))
-            return hr_format(s->p, "staged_rows_%d", i);
+            return hr_format(s->p, "carried_%d", i);
     return NULL;
 }
 
 const char *hr_cuda_block_slot_out(const hr_cuda_stage *s, int tensor) {
     for (int i = 0; i < s->c->block_slot_count; i++)
-        if (s->c->block_slots[i].out == tensor) return hr_format(s->p, "staged_rows_%d", i);
+        if (s->c->block_slots[i].out == tensor) return hr_format(s->p, "carried_%d", i);
     return NULL;
 }
 
@@ -182,7 +182,7 @@ void hr_cuda_print_block_slots(hr_cuda_stage *s) {
         const hr_cuda_block_slot *slot = &c->block_slots[i];
         int tensor = slot->in >= 0 ? slot->in : slot->out;
         const char *type = hr_c_storage(s->function->tensors[tensor].dtype);
-        hr_print(p, "%s *const staged_rows_%d = (%s *)(staged_memory() + %" PRId64 ");", type, i, type,
+        hr_print(p, "%s *const carried_%d = (%s *)(staged_memory() + %" PRId64 ");", type, i, type,
                  slot->offset);
         reads += slot->in >= 0;
     }
@@ -203,7 +203,7 @@ static void print_arriving(hr_cuda_stage *s) {
     for (int i = 0; i < c->block_slot_count; i++) {
         if (c->block_slots[i].in < 0) continue;
         hr_print(p,
-                 "begin_rows<ALIGNED, %d>(staged_rows_%d, %s + first * %" PRId64 ", rows * %" PRId64
+                 "begin_rows<ALIGNED, %d>(carried_%d, %s + first * %" PRId64 ", rows * %" PRId64
                  ", &arrived, %s);",
                  c->threads, i, hr_emit_tensor(p, c->block_slots[i].in), c->row, c->row,
                  c->eviction == HR_EVICTION_LAST ? "true" : "false");
@@ -246,9 +246,8 @@ void hr_cuda_print_returning(hr_cuda_stage *s) {
     hr_print(p, "hand_over();");
     for (int i = 0; i < c->block_slot_count; i++)
         if (c->block_slots[i].out >= 0)
-            hr_print(
-                p, "return_rows<ALIGNED, %d>(%s + first * %" PRId64 ", staged_rows_%d, rows * %" PRId64 ");",
-                c->threads, hr_emit_tensor(p, c->block_slots[i].out), c->row, i, c->row);
+            hr_print(p, "return_rows<ALIGNED, %d>(%s + first * %" PRId64 ", carried_%d, rows * %" PRId64 ");",
+                     c->threads, hr_emit_tensor(p, c->block_slots[i].out), c->row, i, c->row);
     hr_print(p, "ptx_bulk_commit();");
     hr_print(p, "ptx_bulk_wait_read<0>();");
     hr_print(p, "if (first + (int64_t)gridDim.x * %d < tasks) __syncthreads();", c->block_rows);

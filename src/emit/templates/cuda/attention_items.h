@@ -126,7 +126,7 @@ static __device__ inline attention_item attention_item_at(const A &a, const atte
 
 /* ---- the warpgroup that brings ---- */
 
-/* Rows as in attention_fill(), by 128 threads that load 8 pieces each before they store the first. */
+/* Rows as in attention_fill(), by 128 threads that ask for 8 pieces each before they store the first. */
 template <class S, int ROWS, int SPANS, int COLUMNS, class A, class B>
 static __device__ inline void attention_fill_pieces(const A &a, const B &b, int at, int batch, int64_t row,
                                                     int64_t rows) {

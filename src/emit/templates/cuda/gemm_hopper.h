@@ -36,8 +36,8 @@
  *
  * - results, result_bytes, values(), pair(), store_box(); store() where stores_boxes is false.
  *
- * - columns and column_values(): values that are one for each column. has_staged, load_staged(), unpack(): an
- *   element of a matrix that comes to where the result leaves from. throttled: values() loads from memory.
+ * - columns and column_values(): values that are one for each column. carries, load_carried(), unpack(): an
+ *   element of a matrix that comes to where the result leaves from. paced: values() loads from memory.
  */
 template <class P> struct gemm_hopper_memory {
     static constexpr int left_bytes = P::tile_m * P::left_row, stage_bytes = left_bytes + P::tile_n * 128;
@@ -68,7 +68,7 @@ static __device__ inline char *gemm_memory() {
 /* What the groups of a block know of it. */
 struct gemm_block {
     char *memory;
-    uint32_t address, full, empty, staged;
+    uint32_t address, full, empty, carried;
     int rank, cluster, clusters; /* of the block in its cluster, of the cluster, of the grid */
     int m_tiles, n_tiles, tiles; /* of clusters */
     int batches, steps, k_steps; /* a step is 64 along k: of a tile, of one pair of parts */
@@ -107,7 +107,7 @@ template <class P> static __device__ inline gemm_block gemm_hopper_begin(const g
     b.address = __shfl_sync(0xffffffffu, ptx_shared_address(b.memory), 0);
     b.full = b.address + gemm_hopper_memory<P>::barriers_at;
     b.empty = b.full + P::stages * 8;
-    b.staged = b.empty + P::stages * 8; /* one for each group */
+    b.carried = b.empty + P::stages * 8; /* one for each group */
     b.rank = P::cluster > 1 ? ptx_cluster_rank() : 0;
     b.cluster = (int)blockIdx.x / P::cluster;
     b.clusters = (int)gridDim.x / P::cluster;
@@ -123,8 +123,8 @@ template <class P> static __device__ inline gemm_block gemm_hopper_begin(const g
             ptx_mbarrier_init(b.full + s * 8, 1);
             ptx_mbarrier_init(b.empty + s * 8, (P::ping_pong ? 4 : 8) * P::cluster);
         }
-        ptx_mbarrier_init(b.staged, 1);
-        ptx_mbarrier_init(b.staged + 8, 1);
+        ptx_mbarrier_init(b.carried, 1);
+        ptx_mbarrier_init(b.carried + 8, 1);
         ptx_fence_mbarrier_init();
     }
     if (P::cluster > 1) {
@@ -200,20 +200,20 @@ template <int LEFT> static __device__ inline void gemm_place_free(int group) {
 template <class P, int ROW_BYTES>
 static __device__ inline void gemm_leave_16(uint32_t piece, int j, const float (&e)[8]) {
     const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % 128 / 32 * 16 + lane % 16;
-    const int chunk = 2 * j + lane / 16, swizzle = ROW_BYTES == 128 ? row % 8 : row / 2 % 4;
+    const int chunk = 2 * j + lane / 16, turn = ROW_BYTES == 128 ? row % 8 : row / 2 % 4;
     uint32_t word[4];
 #pragma unroll
     for (int i = 0; i < 4; i++)
         word[i] = P::pair(e[2 * i], e[2 * i + 1]);
-    ptx_store_matrix_4(piece + row * ROW_BYTES + ((chunk ^ swizzle) << 4), word);
+    ptx_store_matrix_4(piece + row * ROW_BYTES + ((chunk ^ turn) << 4), word);
 }
 
 /* Where values 2 i and 2 i + 1 of those eight stand in a piece, in bytes. */
 template <int RESULT_BYTES, int ROW_BYTES> static __device__ inline int gemm_pair_place(int j, int i) {
     const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % 128 / 32 * 16 + lane / 4 + i % 2 * 8;
     const int at = (16 * j + i / 2 * 8 + lane % 4 * 2) * RESULT_BYTES;
-    const int swizzle = ROW_BYTES == 128 ? row % 8 : row / 2 % 4;
-    return row * ROW_BYTES + ((at / 16 ^ swizzle) << 4) + at % 16;
+    const int turn = ROW_BYTES == 128 ? row % 8 : row / 2 % 4;
+    return row * ROW_BYTES + ((at / 16 ^ turn) << 4) + at % 16;
 }
 
 /* The same of 32-bit results. */
@@ -225,7 +225,7 @@ static __device__ inline void gemm_leave_32(char *piece, int j, const float (&e)
 
 /* What was carried to the place of these eight values. */
 template <class P, int ROW_BYTES>
-static __device__ inline void gemm_read_staged(const char *piece, int j, float (&e)[8]) {
+static __device__ inline void gemm_read_carried(const char *piece, int j, float (&e)[8]) {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const char *at = piece + gemm_pair_place<P::result_bytes, ROW_BYTES>(j, i);
@@ -257,14 +257,14 @@ static __device__ inline void gemm_leave_piece(const A &a, const gemm_size &size
     const int at = memory::results_at + place * P::results * memory::piece_bytes;
 #pragma unroll
     for (int j = 0; j < memory::piece_columns / 16; j++) {
-        float e[P::results][8], staged[8];
+        float e[P::results][8], carried[8];
         uint32_t pair = lane % 4 * 2;
-        if (P::throttled) { /* no load of later columns begins before this: registers are scarce */
+        if (P::paced) { /* no load of later columns begins before this: registers are scarce */
             __syncwarp();
             stay_inside(pair);
         }
-        if constexpr (P::has_staged) {
-            gemm_read_staged<P, memory::row_bytes>(b.memory + at, j, staged);
+        if constexpr (P::carries) {
+            gemm_read_carried<P, memory::row_bytes>(b.memory + at, j, carried);
             __syncwarp(); /* before others of the warp write there */
         }
 #pragma unroll
@@ -278,13 +278,13 @@ static __device__ inline void gemm_leave_piece(const A &a, const gemm_size &size
             const int64_t of_m = at_m < size.m ? at_m : size.m - 1;
             const int of_n = gemm_column<P::n_run>(n + near, (int)pair + i % 2, (int)size.n);
             if constexpr (P::rights == 1) {
-                P::values(a, batch, of_m, of_n, sum[near / 2 + i % 4], of_column, staged[i], value);
+                P::values(a, batch, of_m, of_n, sum[near / 2 + i % 4], of_column, carried[i], value);
             } else {
                 T sums[P::rights];
 #pragma unroll
                 for (int r = 0; r < P::rights; r++)
                     sums[r] = sum[r * (P::right_n / 2) + near / 2 + i % 4];
-                P::values(a, batch, of_m, of_n, sums, of_column, staged[i], value);
+                P::values(a, batch, of_m, of_n, sums, of_column, carried[i], value);
             }
 #pragma unroll
             for (int r = 0; r < P::results; r++)
@@ -319,20 +319,20 @@ static __device__ inline void gemm_begin_columns(const A &a, const gemm_size &si
     }
 }
 
-/* What is staged sets out for the places that the tile's results will leave from. */
+/* What is carried sets out for the places that the tile's results will leave from. */
 template <class P, class M>
-static __device__ inline void gemm_begin_staged(const gemm_block &b, const M &maps, int group, int batch,
-                                                int m, int n) {
+static __device__ inline void gemm_begin_carried(const gemm_block &b, const M &maps, int group, int batch,
+                                                 int m, int n) {
     typedef gemm_hopper_memory<P> memory;
     const int across = P::right_n / memory::piece_columns;
     if (threadIdx.x % 128 != 0) return;
     ptx_bulk_wait_read<0>();
-    ptx_mbarrier_arrive_expect(b.staged + group * 8, memory::group_bytes);
+    ptx_mbarrier_arrive_expect(b.carried + group * 8, memory::group_bytes);
 #pragma unroll
     for (int x = 0; x < memory::piece_count; x++)
-        P::load_staged(b.address + memory::results_at + group * memory::group_bytes + x * memory::piece_bytes,
-                       maps, n + x % across * memory::piece_columns, m + x / across * 64, batch,
-                       b.staged + group * 8);
+        P::load_carried(
+            b.address + memory::results_at + group * memory::group_bytes + x * memory::piece_bytes, maps,
+            n + x % across * memory::piece_columns, m + x / across * 64, batch, b.carried + group * 8);
 }
 
 /* The epilogue of a group's sums, whose first row is m; results leave by the copy engine. */
@@ -343,7 +343,7 @@ static __device__ inline void gemm_leave(const A &a, const gemm_size &size, cons
     typedef gemm_hopper_memory<P> memory;
     const int across = P::right_n / memory::piece_columns;
     const bool first = threadIdx.x % 128 == 0;
-    if (P::has_staged) ptx_mbarrier_wait(b.staged + group * 8, parity);
+    if (P::carries) ptx_mbarrier_wait(b.carried + group * 8, parity);
     if (P::pieces == 0) gemm_place_free<0>(group);
 #pragma unroll
     for (int x = 0; x < memory::piece_count; x++) {
@@ -615,7 +615,7 @@ static __device__ inline void gemm_consume(const A &a, const gemm_size &size, co
         const int n = tile.n * P::right_n;
         typename P::sum_type sum[memory::parts][P::tile_n / 2];
         if constexpr (P::columns > 0) gemm_begin_columns<P>(a, size, b, group, tile.batch, n);
-        if constexpr (P::has_staged) gemm_begin_staged<P>(b, maps, group, tile.batch, (int)m, n);
+        if constexpr (P::carries) gemm_begin_carried<P>(b, maps, group, tile.batch, (int)m, n);
         if (P::ping_pong && turn > 0) ptx_barrier_sync(3 + group, 256);
         if constexpr (P::computes)
             gemm_multiply_raw<P>(a, size, b, sum, right, rows + lane_row, work, m + lane_row, taken, leave);

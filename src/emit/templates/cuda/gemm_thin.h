@@ -91,7 +91,7 @@ static __device__ inline uint4 thin_bytes(const uint8_t *from) {
     return make_uint4(word[0], word[1], word[2], word[3]);
 }
 
-/* Begins the copy of line `line` of the warp's 32 rows. Zeros stand for what is not there. */
+/* Asks for line `line` of the warp's 32 rows. Zeros stand for what is not there. */
 template <class P, bool COPIES, class A>
 static __device__ inline void thin_bring(const A &a, char *to, const thin_item &item, int64_t row, int line) {
     const int lane = (int)threadIdx.x % 32, piece = lane % 8;
@@ -182,10 +182,10 @@ template <class P, bool COPIES> static __device__ constexpr bool thin_copies_vec
     return COPIES && P::vectors_lie && P::in_order;
 }
 
-/* Begins the copies of the block's vectors along a round's k, as thin_vectors() has them. Blocks begin at
- * different places: all of them read the same. */
+/* Asks for the block's vectors along a round's k, as thin_vectors() has them. Blocks begin at different
+ * places: all of them read the same. */
 template <class P, class A>
-static __device__ inline void thin_copy_vectors(const A &a, const thin_item &item, int line, char *to) {
+static __device__ inline void thin_ask_vectors(const A &a, const thin_item &item, int line, char *to) {
     typedef thin_memory<P> memory;
     const int of_vector = P::part_lines * memory::runs * memory::pieces * 4;
     const int turn = (int)(blockIdx.x * 32u % (unsigned)of_vector);
@@ -479,7 +479,7 @@ static __device__ inline void gemm_thin(const A &a, const gemm_size size, float 
     int *const odd = (int *)(shared + memory::odd_at);
     const bool asked = thin_copies_vectors<P, COPIES>();
     thin_sums<P> sums = {};
-    if constexpr (asked) thin_copy_vectors<P>(a, item, item.line, vectors);
+    if constexpr (asked) thin_ask_vectors<P>(a, item, item.line, vectors);
 #pragma unroll
     for (int s = 0; s < P::places - 1; s++)
         thin_bring<P, COPIES>(a, ring + s * memory::place_bytes, item, row,
@@ -492,7 +492,7 @@ static __device__ inline void gemm_thin(const A &a, const gemm_size size, float 
     for (int round = item.line; round < item.end; round += P::part_lines) {
         __syncthreads(); /* all have done with the round before */
         if constexpr (asked && P::rounds > 1)
-            if (round > item.line) thin_copy_vectors<P>(a, item, round, vectors);
+            if (round > item.line) thin_ask_vectors<P>(a, item, round, vectors);
         thin_begin_round<P, COPIES>(a, item, round, vectors, scales, odd);
         if (asked && round == item.line) ptx_copy_wait<P::places - 1>();
         if (asked && round > item.line) ptx_copy_wait<0>();
