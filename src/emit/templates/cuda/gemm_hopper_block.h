@@ -1,0 +1,190 @@
+/* A matrix product on the tensor cores of sm_90a: sum over k of left(m, k) * right(n, k), operands of 16 or 8
+ * bits, sums in f32.
+ *
+ * A block has three warpgroups. One thread of the first, the producer, asks the copy engine for tiles of the
+ * operands, 64 along k, into a ring of P::stages places; the two others multiply them by wgmma. They share a
+ * tile, half of its rows each, or (P::ping_pong) each has a tile of its own and one multiplies while the
+ * other stores. A block of the grid takes tiles in turn. Blocks of a cluster (P::cluster along m) have the
+ * same columns: each brings half of the right tile for both.
+ *
+ * full[s] ends a phase when the bytes of stage s are there, empty[s] when all warps that read it have left
+ * it, those of the other block of the cluster included.
+ *
+ * Where k is in P::splits parts, each part of each tile is a tile of its own, whose sums leave as they are,
+ * part after part; gemm_fold(), the kernel after this one, adds them up in their order and has the epilogue.
+ *
+ * Where operands stand in parts (gemm_operands.h), the steps of P::pairs pairs of parts follow each other; a
+ * part is an operand behind all batches of the one before.
+ *
+ * P, which the printer makes for a stage (stage_cuda_gemm.c):
+ *
+ * - tile_m, left_rows, tile_n, stages, cluster, raster, splits, chain, scaled, ping_pong, producer_registers,
+ * consumer_registers; pieces: places of a group for what it stores, 0 = for all of its tile; n_run: see
+ * gemm_column.
+ *
+ * - left_batch(), right_batch(): which matrix of its tensor an operand is in a batch.
+ *
+ * - left_row, left_columns: bytes and elements of a row of a left tile. computes: its elements, raw_type,
+ * become wgmma's left operand in registers by left_at(k), where they stand along a row, left_number() and
+ * left_pair(); scale_k: neighbours along k that have a factor of their own, 0 = all have one, or none.
+ *
+ * - rights, right_n: see gemm_ampere.h. Their tiles of right_n columns are stacked in shared
+ * memory, so that one instruction multiplies them all, and a thread has all sums of a place.
+ *
+ * - pairs, left_parts, right_parts: four bits a pair. left and right: k_major, load(); multiply(d, a, b,
+ * accumulate).
+ *
+ * - results, result_bytes, values(), pair(), store_box(); store() where stores_boxes is false.
+ *
+ * - columns and column_values(): values that are one for each column. carries, load_carried(), unpack(): an
+ *   element of a matrix that comes to where the result leaves from. paced: values() loads from memory.
+ */
+template <class P> struct gemm_hopper_memory {
+    static constexpr int left_bytes = P::tile_m * P::left_row, stage_bytes = left_bytes + P::tile_n * 128;
+    static constexpr int come_bytes = P::left_rows * P::left_row + P::tile_n * 128; /* of a stage */
+    /* A group's sums: parts of 64 rows; a piece is 64 rows of so many columns that they are 128 bytes, or 64.
+     */
+    static constexpr int parts = (P::ping_pong ? P::tile_m : P::tile_m / 2) / 64;
+    static constexpr int piece_columns = P::result_bytes == 4 || P::right_n % 64 ? 32 : 64;
+    static constexpr int row_bytes = piece_columns * P::result_bytes, piece_bytes = 64 * row_bytes;
+    static constexpr int piece_count = parts * (P::right_n / piece_columns);
+    static constexpr int places = P::pieces ? P::pieces : piece_count;
+    static constexpr int group_bytes = places * P::results * piece_bytes;
+    static constexpr int results_at = P::stages * stage_bytes, columns_at = results_at + 2 * group_bytes;
+    static constexpr int column_bytes = P::columns * P::right_n * 4;
+    static constexpr int barriers_at = columns_at + 2 * column_bytes;
+};
+
+/* The block's dynamic shared memory, at whole 1024 bytes: what is swizzled is so by bits of its address. */
+static __device__ inline char *gemm_memory() {
+#ifdef HR_EMULATED
+    return (char *)emulated_shared();
+#else
+    extern __shared__ __align__(1024) uint4 gemm_words[];
+    return (char *)gemm_words;
+#endif
+}
+
+/* What the groups of a block know of it. */
+struct gemm_block {
+    char *memory;
+    uint32_t address, full, empty, carried;
+    int rank, cluster, clusters; /* of the block in its cluster, of the cluster, of the grid */
+    int m_tiles, n_tiles, tiles; /* of clusters */
+    int batches, steps, k_steps; /* a step is 64 along k: of a tile, of one pair of parts */
+};
+
+/* A tile, and the steps along k that it takes. */
+struct gemm_work {
+    gemm_tile tile; /* its batch counts the parts of k: all batches of the first, then of the next */
+    int batch, first, steps;
+};
+
+template <class P> static __device__ inline gemm_work gemm_work_at(const gemm_block &b, int number) {
+    const gemm_tile tile = gemm_tile_at(number, b.m_tiles, b.n_tiles, P::raster);
+    if constexpr (P::splits == 1) {
+        return {tile, tile.batch, 0, b.steps};
+    } else {
+        const int part = tile.batch / b.batches;
+        const int first = (int)((int64_t)b.steps * part / P::splits);
+        return {tile, tile.batch - part * b.batches, first,
+                (int)((int64_t)b.steps * (part + 1) / P::splits) - first};
+    }
+}
+
+/* Rows of left tiles that never come. */
+template <class P> static __device__ inline void gemm_clear_rows(char *stages) {
+    const int words = (P::tile_m - P::left_rows) * 8;
+    for (int i = (int)threadIdx.x; i < P::stages * words; i += (int)blockDim.x)
+        *(uint4 *)(stages + i / words * gemm_hopper_memory<P>::stage_bytes + P::left_rows * 128 +
+                   i % words * 16) = make_uint4(0, 0, 0, 0);
+    ptx_fence_proxy_async();
+}
+
+template <class P> static __device__ inline gemm_block gemm_hopper_begin(const gemm_size &size) {
+    gemm_block b;
+    b.memory = gemm_memory();
+    b.address = __shfl_sync(0xffffffffu, ptx_shared_address(b.memory), 0);
+    b.full = b.address + gemm_hopper_memory<P>::barriers_at;
+    b.empty = b.full + P::stages * 8;
+    b.carried = b.empty + P::stages * 8; /* one for each group */
+    b.rank = P::cluster > 1 ? ptx_cluster_rank() : 0;
+    b.cluster = (int)blockIdx.x / P::cluster;
+    b.clusters = (int)gridDim.x / P::cluster;
+    b.m_tiles = (int)((size.m + P::tile_m * P::cluster - 1) / (P::tile_m * P::cluster));
+    b.n_tiles = (int)((size.n + P::right_n - 1) / P::right_n);
+    b.batches = (int)size.batch;
+    b.k_steps = (int)((size.k + P::k_step - 1) / P::k_step);
+    b.steps = b.k_steps * P::pairs;
+    b.tiles = b.batches * P::splits * b.m_tiles * b.n_tiles;
+    if constexpr (P::left_rows < P::tile_m) gemm_clear_rows<P>(b.memory);
+    if (threadIdx.x == 0) {
+        for (int s = 0; s < P::stages; s++) {
+            ptx_mbarrier_init(b.full + s * 8, 1);
+            ptx_mbarrier_init(b.empty + s * 8, (P::ping_pong ? 4 : 8) * P::cluster);
+        }
+        ptx_mbarrier_init(b.carried, 1);
+        ptx_mbarrier_init(b.carried + 8, 1);
+        ptx_fence_mbarrier_init();
+    }
+    if (P::cluster > 1) {
+        ptx_cluster_arrive();
+        ptx_cluster_wait();
+    } else {
+        __syncthreads();
+    }
+    return b;
+}
+
+/* A tile of ROWS x 64 of one side; of SHARERS blocks each brings its share to all. Along k: a run of 64 k a
+ * row. Along the rows' axis: 64 of them a run, run after run of all k. */
+template <class S, int ROWS, int SHARERS>
+static __device__ inline void gemm_fill(uint32_t tile, const void *map, int first, int k, int batch, int rank,
+                                        uint32_t barrier) {
+    if (S::k_major) {
+        const int rows = ROWS / SHARERS * rank;
+        S::template load<SHARERS>(tile + rows * 128, map, k, first + rows, batch, barrier);
+        return;
+    }
+    const int rows = 64 / SHARERS * rank;
+#pragma unroll
+    for (int c = 0; c < ROWS / 64; c++)
+        S::template load<SHARERS>(tile + c * 8192 + rows * 128, map, first + c * 64, k + rows, batch,
+                                  barrier);
+}
+
+template <class P, class A>
+static __device__ inline void gemm_produce(const A &a, const gemm_block &b, const void *left,
+                                           const void *const (&right)[P::rights]) {
+    typedef gemm_hopper_memory<P> memory;
+    int stage = 0, parity = 1;
+    for (int number = b.cluster; number < b.tiles; number += b.clusters) {
+        const gemm_work work = gemm_work_at<P>(b, number);
+        const int m = (work.tile.m * P::cluster + b.rank) * P::tile_m, n = work.tile.n * P::right_n;
+        const int of_left = P::left_batch(a, work.batch), of_right = P::right_batch(a, work.batch);
+#pragma unroll 1 /* few registers */
+        for (int step = work.first; step < work.first + work.steps; step++) {
+            const uint32_t place = b.address + stage * memory::stage_bytes, full = b.full + stage * 8;
+            ptx_mbarrier_wait(b.empty + stage * 8, parity);
+            ptx_mbarrier_arrive_expect(full, memory::come_bytes);
+            const int pair = P::pairs == 1 ? 0 : step / b.k_steps, of_pair = step - pair * b.k_steps;
+            const int k = of_pair * P::k_step;
+            const int left_batch = of_left + (int)(P::left_parts >> 4 * pair & 15) * b.batches;
+            const int right_batch = of_right + (int)(P::right_parts >> 4 * pair & 15) * b.batches;
+            gemm_fill<typename P::left, P::left_rows, 1>(place, left, m, of_pair * P::left_columns,
+                                                         left_batch, 0, full);
+#pragma unroll
+            for (int r = 0; r < P::rights; r++)
+                gemm_fill<typename P::right, P::right_n, P::cluster>(
+                    place + memory::left_bytes + r * P::right_n * 128, right[r], n, k, right_batch, b.rank,
+                    full);
+            if (++stage == P::stages) stage = 0, parity ^= 1;
+        }
+    }
+}
+
+/* Where part 0 of a side's tile in stage 0 begins, as wgmma takes it; 16 along k are STEP further, 64 rows
+ * 512. */
+template <bool K_MAJOR> static __device__ inline uint64_t gemm_descriptor(uint32_t tile) {
+    return K_MAJOR ? ptx_wgmma_descriptor(tile, 16, 1024, 1) : ptx_wgmma_descriptor(tile, 8192, 1024, 1);
+}
