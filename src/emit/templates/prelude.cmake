@@ -58,13 +58,8 @@ file(READ "${HEADER}" bytes HEX)
 string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
 
 set(joined "")
-<<<<<<< HEAD:src/emit/templates/prelude.cmake
-foreach(name cuda_machine gemm_ampere gemm_operands gemm_hopper attention_classes attention_items attention_softmax attention_hopper attention_split attention_backward cuda_convert gemm_unpack gemm_thin cuda_math cuda_memory cuda_reduce cuda_ring cuda_merge cuda_staged cuda_order cuda_random cuda_list)
-  file(READ "${FOLDER}/cuda/${name}.h" text)
-=======
 foreach(name cuda_machine gemm_ampere gemm_operands gemm_hopper_block gemm_hopper attention_classes attention_items attention_softmax attention_hopper attention_split attention_backward cuda_convert gemm_unpack gemm_thin cuda_math cuda_memory cuda_reduce cuda_ring cuda_merge cuda_staged cuda_order cuda_random cuda_list)
-  file(READ "${CUDA_FOLDER}/${name}.h" text)
->>>>>>> ca08a08a (The blocks of Hopper's loop and what their warpgroups do with tiles are two templates):src/emit/templates/cpu/prelude.cmake
+  file(READ "${FOLDER}/cuda/${name}.h" text)
   string(APPEND joined "\n${text}")
 endforeach()
 foreach(name scalars convert_bits_scalar convert_scalars math_f32_scalar math_f64 whole_powers whole whole_compare whole_i64 whole_bits whole_bits_i64 whole_lanes)

@@ -275,9 +275,9 @@ hr_status hr_gemm_thin_choose(const hr_plan *plan, const hr_stage *stage, const 
         return HR_OK;
     const hr_packed *matrix = &thin.product.matrix;
     if (hr_plan_layout(plan, matrix->element->tensor) != HR_LAYOUT_DENSE) return HR_OK;
-    thin.all_vectors = thin.product.is_left ? sizes->n : sizes->m;
+    thin.all_vectors = thin.product.side == HR_OPERAND_LEFT ? sizes->n : sizes->m;
     thin.vectors = vectors_of_block(thin.all_vectors);
-    thin.rows = thin.product.is_left ? sizes->m : sizes->n;
+    thin.rows = thin.product.side == HR_OPERAND_LEFT ? sizes->m : sizes->n;
     thin.k = sizes->k;
     thin.scale_run = scale_run(plan, extents, c, matrix, sizes->k / matrix->group);
     HR_TRY(vectors_lie(plan, extents, c, &thin.product, &thin.vectors_lie));
