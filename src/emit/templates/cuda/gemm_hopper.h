@@ -287,6 +287,38 @@ static __device__ inline void gemm_add_scaled(const A &a, const gemm_size &size,
     }
 }
 
+/* Sums times their rows' factors. */
+template <class P, class A, int PARTS, int COUNT>
+static __device__ inline void gemm_scale_sums(const A &a, const gemm_size &size, int batch, int64_t m,
+                                              float (&sum)[PARTS][COUNT]) {
+#pragma unroll
+    for (int i = 0; i < PARTS * 2; i++) {
+        const int64_t at = m + i / 2 * 64 + i % 2 * 8;
+        const float scale = P::left_scale(a, batch, at < size.m ? at : size.m - 1, 0);
+#pragma unroll
+        for (int j = i % 2 * 2; j < COUNT; j += 4) {
+            sum[i / 2][j] *= scale;
+            sum[i / 2][j + 1] *= scale;
+        }
+    }
+}
+
+/* Blocks of 16 along k of a left operand in registers, times the right one from `right` on. */
+template <class P, int BLOCKS, int PARTS, int COUNT>
+static __device__ inline void gemm_multiply_left(const uint32_t (&left)[BLOCKS][PARTS][4], uint64_t right,
+                                                 bool adds, float (&sum)[PARTS][COUNT]) {
+#pragma unroll
+    for (int x = 0; x < BLOCKS * PARTS; x++) {
+        const int q = x / PARTS, part = x % PARTS;
+        P::multiply(sum[part], left[q][part], right + q * (P::right::k_major ? 2 : 128), adds || q > 0);
+    }
+}
+
+/* Of a step of 64 along k: sums that have a factor of their own. */
+template <class P> static __device__ constexpr int gemm_runs() {
+    return P::scale_k && P::scale_k < 64 ? 64 / P::scale_k : 1;
+}
+
 /* The products of one tile of a group out of registers. m: of the thread's first row. With P::scale_k the
  * sums of so many along k go to `sum` times their factors. */
 template <class P, class A, int PARTS, int COUNT>
@@ -295,7 +327,7 @@ static __device__ inline void gemm_multiply_raw(const A &a, const gemm_size &siz
                                                 const gemm_work &work, int64_t m, int taken, uint32_t leave) {
     typedef gemm_hopper_memory<P> memory;
     const int right_step = P::right::k_major ? 2 : 128;
-    const int runs = P::scale_k && P::scale_k < 64 ? 64 / P::scale_k : 1; /* of a step */
+    constexpr int runs = gemm_runs<P>();
     const int chain_steps = P::scale_k > 64 ? P::scale_k / 64 : 1;
     const bool tells = (int)threadIdx.x % 32 < P::cluster;
     int stage = taken % P::stages, parity = taken / P::stages & 1;
@@ -316,15 +348,11 @@ static __device__ inline void gemm_multiply_raw(const A &a, const gemm_size &siz
             gemm_compute_left<P>(a, size, work.batch, b.memory + stage * memory::stage_bytes, group_row, m,
                                  (int64_t)step * 64, run * (4 / runs), left);
             ptx_wgmma_fence();
-#pragma unroll
-            for (int x = 0; x < 4 / runs * PARTS; x++) {
-                const int q = x / PARTS, part = x % PARTS;
-                const uint64_t right_at = right + at + (run * (4 / runs) + q) * right_step;
-                if constexpr (P::scale_k > 0)
-                    P::multiply(chain[part], left[q][part], right_at, adds || q > 0);
-                else
-                    P::multiply(sum[part], left[q][part], right_at, adds || q > 0);
-            }
+            const uint64_t right_at = right + at + run * (4 / runs) * right_step;
+            if constexpr (P::scale_k > 0)
+                gemm_multiply_left<P>(left, right_at, adds, chain);
+            else
+                gemm_multiply_left<P>(left, right_at, adds, sum);
             ptx_wgmma_commit();
             ptx_wgmma_wait<0>();
             if constexpr (P::scale_k > 0) {
@@ -340,18 +368,7 @@ static __device__ inline void gemm_multiply_raw(const A &a, const gemm_size &siz
         if (tells && step + 1 < work.first + work.steps) ptx_mbarrier_arrive_cluster(leave + stage * 8);
         if (++stage == P::stages) stage = 0, parity ^= 1;
     }
-    if constexpr (P::scaled && P::scale_k == 0) {
-#pragma unroll
-        for (int i = 0; i < PARTS * 2; i++) {
-            const int64_t at = m + i / 2 * 64 + i % 2 * 8;
-            const float scale = P::left_scale(a, work.batch, at < size.m ? at : size.m - 1, 0);
-#pragma unroll
-            for (int j = i % 2 * 2; j < COUNT; j += 4) {
-                sum[i / 2][j] *= scale;
-                sum[i / 2][j + 1] *= scale;
-            }
-        }
-    }
+    if constexpr (P::scaled && P::scale_k == 0) gemm_scale_sums<P>(a, size, work.batch, m, sum);
 }
 
 /* Factors of what a chain of a tile comes to: of the thread's rows, and of each 64 columns. */
