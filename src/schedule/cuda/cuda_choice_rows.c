@@ -241,7 +241,10 @@ void hr_cuda_choose_rows(hr_cuda_chooser *s) {
     if (hr_cuda_passes_of(s) > 1) hr_cuda_choose_ring(s->plan, s->stage, s->extents, c);
     if (c->columns && c->rows == HR_CUDA_ROWS_AGAIN) c->sums = HR_CUDA_SUMS_MEMORY;
     choose_order(s);
-    /* Left to itself the assembler keeps to the registers of two such blocks, and spills to reach them. */
-    if (c->columns && c->rows == HR_CUDA_ROWS_AHEAD && c->threads == ROW_THREADS_MAX) c->together = 2;
+    /* Left to itself the assembler keeps to the registers of two such blocks, and spills to reach them: one
+     * where the sums, a row of each array and the next of each leave no room for a second. */
+    const int held = c->groups * (c->vector + 2 * s->streams * HR_CUDA_GROUP_BYTES / 4);
+    if (c->columns && c->rows == HR_CUDA_ROWS_AHEAD && c->threads == ROW_THREADS_MAX)
+        c->together = held <= HR_CUDA_REGISTERS / (2 * ROW_THREADS_MAX) ? 2 : 1;
     c->position_bits = c->row < HR_CUDA_NARROW_MAX ? 32 : 64;
 }
