@@ -17,6 +17,8 @@
 typedef struct readers {
     int last;  /* stage that was seen to read it, -1 = none yet */
     int count; /* stages but for its own */
+    int most;  /* indices of a statement that reads it: of more than its own it would be made for each of them
+                */
 } readers;
 
 /* ---- what is read ---- */
@@ -24,13 +26,14 @@ typedef struct readers {
 typedef struct stage_reading {
     const int *stage_of; /* a tensor -> the stage that makes it, -1 = none */
     readers *of;         /* by tensor */
-    int stage;
+    int stage, indices;  /* of the statement in hand */
 } stage_reading;
 
 static hr_visit note_reader(void *context, const hr_expr *node) {
     const stage_reading *r = context;
     if (node->op != HR_OP_ELEMENT) return HR_VISIT_ON;
     readers *of = &r->of[node->tensor];
+    if (r->indices > of->most) of->most = r->indices;
     if (r->stage_of[node->tensor] == r->stage || of->last == r->stage) return HR_VISIT_ON;
     of->last = r->stage;
     of->count++;
@@ -41,15 +44,17 @@ static void find_readers(const hr_graph *graph, const hr_plan *plan, int *stage_
     const hr_function *function = graph->function;
     for (int t = 0; t < function->tensor_count; t++) {
         stage_of[t] = of[t].last = -1;
-        of[t].count = 0;
+        of[t].count = of[t].most = 0;
     }
     for (int i = 0; i < plan->stage_count; i++)
         for (int j = 0; j < plan->stages[i].step_count; j++)
             stage_of[function->statements[plan->stages[i].steps[j].statement].tensor] = i;
     for (int i = 0; i < plan->stage_count; i++) {
-        stage_reading r = {stage_of, of, i};
-        for (int j = 0; j < plan->stages[i].step_count; j++)
-            hr_expr_visit(function->statements[plan->stages[i].steps[j].statement].value, note_reader, &r);
+        for (int j = 0; j < plan->stages[i].step_count; j++) {
+            const hr_statement *statement = &function->statements[plan->stages[i].steps[j].statement];
+            stage_reading r = {stage_of, of, i, statement->domain_count};
+            hr_expr_visit(statement->value, note_reader, &r);
+        }
     }
 }
 
@@ -126,6 +131,7 @@ hr_status hr_pass_recompute(hr_graph *graph, const hr_plan *plan, bool *any) {
             const hr_statement *maker = &function->statements[s];
             const int count = of[maker->tensor].count;
             again[maker->tensor] = plan->materialised[maker->tensor] && count && maker->domain_count > 1 &&
+                                   of[maker->tensor].most <= maker->domain_count &&
                                    !is_brought(graph, plan, maker->tensor) &&
                                    costs_less(graph, plan, maker, count);
         }
