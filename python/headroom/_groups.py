@@ -160,7 +160,7 @@ def _join_producer(grouping: Grouping, node: Node) -> bool:
     )
 
 
-def fusereaders_of(grouping: Grouping) -> None:
+def fuse_readers(grouping: Grouping) -> None:
     """Groups that walk the same tensor read it once."""
     for node in list(grouping.order):
         if is_shown(node):
@@ -220,7 +220,7 @@ def groups_of(graph: Graph, products: set[Node]) -> list[Group]:
     """`products` are those that a text computes at least as fast as PyTorch does."""
     grouping = Grouping(graph)
     fuse_chains(grouping)
-    fusereaders_of(grouping)
+    fuse_readers(grouping)
     fuse_attention(grouping, products)
     fuse_epilogues(grouping, products)
     return [group for group in grouping.all() if _is_worth(group)]

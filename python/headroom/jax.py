@@ -101,7 +101,9 @@ class Op:
         if value is None:
             raise TypeError(f"kernel {self.kernel.name} needs `{argument.name}`")
         if argument.is_scalar:
-            plain = isinstance(value, (bool, int, float, np.number))
+            plain = isinstance(value, (bool, int, float, np.number)) and (
+                value != value or float(value) == value  # a number beyond 2^53 goes as it is
+            )
             return _Fixed(float(value)) if plain else jnp.asarray(value, self._dtype(argument, {}))
         return value
 

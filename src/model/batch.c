@@ -34,6 +34,7 @@ typedef struct text {
     int64_t page_count, page_room, filled; /* filled: full pages that others can find */
     int64_t admitted;                      /* when, in admissions */
     int64_t taken;                         /* tokens of the step that is built */
+    bool began;                            /* some were computed since it was admitted */
     int place;                             /* among those that run */
 } text;
 
@@ -100,11 +101,13 @@ static void texts_admit(batch *batch) {
         text *text = &batch->texts[i];
         if (text->state != WAITING) continue;
         text->state = RUNNING;
+        const bool first = text->admitted == 0;
         text->admitted = ++batch->admissions;
+        text->began = false;
         text->place = batch->running_count;
         batch->running[batch->running_count++] = text;
         pages_find(batch, text);
-        if (text->out->count == 0) text->out->reused = text->done;
+        if (first) text->out->reused = text->done;
     }
 }
 
@@ -128,7 +131,7 @@ static bool pages_take(batch *batch, text *text, int64_t tokens) {
             continue;
         }
         struct text *younger = newest(batch);
-        batch->totals->preempted++;
+        batch->totals->preempted += younger->began;
         text_leave(batch, younger, WAITING);
         if (younger == text) return false;
     }
@@ -255,6 +258,7 @@ static hr_status answers_take(batch *batch, int64_t rows_of_logits) {
     for (int i = batch->running_count - 1; i >= 0; i--) {
         text *text = batch->running[i];
         const bool answered = answers(text);
+        text->began = text->began || text->taken > 0;
         text->done += text->taken;
         text->taken = 0;
         pages_fill(batch, text);

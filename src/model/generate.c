@@ -113,8 +113,8 @@ static hr_status tokens_make(struct hr_model *model, const hr_generate_options *
         if (status != HR_OK || *ended || right == drafted || *token != fed[1 + right]) break;
         so_far->accepted++;
     }
-    model->past =
-        from + right; /* what was guessed wrongly leaves the context, where no token was drawn too */
+    /* What was guessed wrongly leaves the context, also where drawing a token failed. */
+    model->past = from + right;
     return status;
 }
 

@@ -135,9 +135,12 @@ static hr_status lines_take(requests_reader *reader, const hr_mapping *mapping, 
         const size_t length = (size_t)((newline ? newline : end) - at);
         if (!is_blank(at, length)) {
             if (*count == room) {
+                if (room >= REQUESTS_MOST)
+                    return hr_fail(HR_BAD_INPUT, "%s:%d: is beyond the %d requests of a file", reader->path,
+                                   reader->line, (int)REQUESTS_MOST);
                 room = room ? 2 * room : 64;
                 hr_request *grown = hr_memory_resize(*requests, (size_t)room * sizeof *grown);
-                if (!grown || room > REQUESTS_MOST)
+                if (!grown)
                     return hr_fail(HR_OUT_OF_MEMORY, "%s:%d: no memory for more requests", reader->path,
                                    reader->line);
                 *requests = grown;

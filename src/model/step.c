@@ -262,7 +262,7 @@ static const hr_operand_text quantised_names[] = {{.name = "quantised"},
                                                   {.name = "quantised sums"}};
 enum { QUANTISED = sizeof quantised_names / sizeof *quantised_names };
 
-/* The hr_operand in 8 bits: of one that several weights share, once. */
+/* The operand in 8 bits: of one that several weights share, once. */
 static hr_status quantise(hr_step_builder *builder, const hr_operand *given, hr_operand *out) {
     const hr_sequence_array *array = &given->array, *known = &builder->quantised;
     const hr_model_kernel *of;
@@ -280,7 +280,7 @@ static hr_status quantise(hr_step_builder *builder, const hr_operand *given, hr_
     return HR_OK;
 }
 
-/* A weight times an hr_operand by whole-number dots, where the weight can be packed for these. */
+/* A weight times an operand by whole-number dots, where the weight can be packed for these. */
 static hr_status packed_call(hr_step_builder *builder, const hr_weight *weight, const hr_operand *with,
                              bool *done) {
     const hr_model_statement *statement = builder->statement;

@@ -40,16 +40,18 @@ static hr_status room_take(const json_reader *reader, size_t size, void **out) {
     return HR_OK;
 }
 
-static void value_add(const json_reader *reader, hr_file_value value) {
-    if (reader->file->value_count < VALUES_MOST) reader->file->values[reader->file->value_count++] = value;
+static hr_status value_add(const json_reader *reader, hr_file_value value) {
+    if (reader->file->value_count == VALUES_MOST)
+        return hr_fail(HR_BAD_INPUT, "%s: its tokenizer says more than is read here", reader->path);
+    reader->file->values[reader->file->value_count++] = value;
+    return HR_OK;
 }
 
 static hr_status number_add(const json_reader *reader, const char *key, double number) {
     void *at;
     HR_TRY(room_take(reader, sizeof number, &at));
     memcpy(at, &number, sizeof number);
-    value_add(reader, (hr_file_value){.key = key, .type = HR_FILE_F64, .bytes = {at, sizeof number}});
-    return HR_OK;
+    return value_add(reader, (hr_file_value){.key = key, .type = HR_FILE_F64, .bytes = {at, sizeof number}});
 }
 
 static hr_status string_add(const json_reader *reader, const char *key, const char *text) {
@@ -57,8 +59,7 @@ static hr_status string_add(const json_reader *reader, const char *key, const ch
     const size_t length = strlen(text);
     HR_TRY(room_take(reader, length + 1, &at));
     memcpy(at, text, length + 1);
-    value_add(reader, (hr_file_value){.key = key, .type = HR_FILE_STRING, .bytes = {at, length}});
-    return HR_OK;
+    return value_add(reader, (hr_file_value){.key = key, .type = HR_FILE_STRING, .bytes = {at, length}});
 }
 
 /* Strings as a GGUF array has them: a length of 64 bits, then the letters. */
@@ -79,12 +80,12 @@ static void list_append(string_list *list, const char *first, const char *second
     list->length += length;
 }
 
-static void list_add(const json_reader *reader, const char *key, const string_list *list, size_t count) {
-    value_add(reader, (hr_file_value){.key = key,
-                                      .type = HR_FILE_ARRAY,
-                                      .element = HR_FILE_STRING,
-                                      .count = count,
-                                      .bytes = {list->at, list->length}});
+static hr_status list_add(const json_reader *reader, const char *key, const string_list *list, size_t count) {
+    return value_add(reader, (hr_file_value){.key = key,
+                                             .type = HR_FILE_ARRAY,
+                                             .element = HR_FILE_STRING,
+                                             .count = count,
+                                             .bytes = {list->at, list->length}});
 }
 
 /* ---- tokens ---- */
@@ -155,14 +156,13 @@ static hr_status tokens_add(const json_reader *reader, const token_table *table)
     list.at = memory;
     for (size_t i = 0; i < table->count; i++)
         list_append(&list, table->names[i] ? table->names[i] : "", NULL);
-    list_add(reader, "tokenizer.ggml.tokens", &list, table->count);
-    value_add(reader,
-              (hr_file_value){.key = "tokenizer.ggml.token_type",
-                              .type = HR_FILE_ARRAY,
-                              .element = HR_FILE_I32,
-                              .count = table->count,
-                              .bytes = {(const char *)table->kinds, table->count * sizeof *table->kinds}});
-    return HR_OK;
+    HR_TRY(list_add(reader, "tokenizer.ggml.tokens", &list, table->count));
+    return value_add(
+        reader, (hr_file_value){.key = "tokenizer.ggml.token_type",
+                                .type = HR_FILE_ARRAY,
+                                .element = HR_FILE_I32,
+                                .count = table->count,
+                                .bytes = {(const char *)table->kinds, table->count * sizeof *table->kinds}});
 }
 
 /* "a b", or ["a", "b"]. */
@@ -189,7 +189,7 @@ static hr_status merges_add(const json_reader *reader, const json_t *model) {
             list_append(&list, json_string_value(json_array_get(merge, 0)),
                         json_string_value(json_array_get(merge, 1)));
     }
-    list_add(reader, "tokenizer.ggml.merges", &list, json_array_size(merges));
+    HR_TRY(list_add(reader, "tokenizer.ggml.merges", &list, json_array_size(merges)));
     return HR_OK;
 }
 

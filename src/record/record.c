@@ -462,8 +462,12 @@ static hr_status keep_environment(hr_recording *recording) {
     for (int i = 0; i < VARIABLES; i++) {
         const char *value = getenv(variables[i]);
         recording->before[i] = value ? strdup(value) : NULL;
-        if (value && !recording->before[i])
-            return hr_fail(HR_OUT_OF_MEMORY, "no memory to keep %s", variables[i]);
+        if (!value || recording->before[i]) continue;
+        while (i-- > 0) {
+            free(recording->before[i]);
+            recording->before[i] = NULL;
+        }
+        return hr_fail(HR_OUT_OF_MEMORY, "no memory to keep the environment");
     }
     return HR_OK;
 }
@@ -502,7 +506,11 @@ static hr_status begin(const hr_record_options *asked, const char *library, hr_r
     settings settings;
     make_settings(asked, library, &recording->place, &settings);
     hr_status status = keep_environment(recording);
-    if (status == HR_OK) status = set_environment(&settings);
+    if (status != HR_OK) { /* nothing was changed yet */
+        recording->end = NULL;
+        return status;
+    }
+    status = set_environment(&settings);
     if (status == HR_OK && !start()) status = hr_fail(HR_IO, "%s cannot be written", recording->place.prefix);
     if (status == HR_OK) return HR_OK;
     recording->end = NULL;

@@ -210,16 +210,15 @@ static hr_copy copy_of(hr_kineto_adder *adder, const hr_kineto_event *event) {
     } else if (open)
         copy.to = (uint8_t)memory_named(open, (size_t)(end - open));
     if (hr_kineto_has(event, HR_KINETO_DIRECTION)) name = &event->fields[HR_KINETO_DIRECTION];
-    /* ROCm writes (Host -> Device) or CopyHostToDevice, SYCL M2D and D2M: MTIA a direction: which end is
-     * the device, not what the host's memory is */
-    static const char *const to_device[] = {"HostToDevice", "M2D", "HOST_TO_DEVICE"}, *const from_device[] = {
-                                                                                          "DeviceToHost",
-                                                                                          "D2M",
-                                                                                          "DEVICE_TO_HOST"};
-    for (int i = 0; i < 3; i++) {
-        if (contains(name, to_device[i])) copy.to = HR_MEMORY_DEVICE;
-        if (contains(name, from_device[i])) copy.from = HR_MEMORY_DEVICE;
-    }
+    /* ROCm writes (Host -> Device) or CopyHostToDevice, SYCL M2D and D2M, MTIA a direction: which end is the
+     * device, not what the host's memory is */
+    static const struct {
+        const char *word;
+        bool to_device;
+    } ways[] = {{"HostToDevice", true},  {"M2D", true},  {"HOST_TO_DEVICE", true},
+                {"DeviceToHost", false}, {"D2M", false}, {"DEVICE_TO_HOST", false}};
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (contains(name, ways[i].word)) *(ways[i].to_device ? &copy.to : &copy.from) = HR_MEMORY_DEVICE;
     return copy;
 }
 

@@ -200,10 +200,10 @@ hr_status hr_gemm_raw_choose(const hr_plan *plan, const hr_stage *stage, const i
     if (c->group || c->stacked_count || !hr_gemm_has_maps(plan) || c->right->op != HR_OP_ELEMENT ||
         sizes->batch < 1 || sizes->m < 1 || sizes->n < 1 || sizes->k < 1)
         return HR_OK;
-    right.dtype = plan->normal->tensors[c->right->tensor].dtype;
-    if (right.dtype != HR_BF16 && right.dtype != HR_F16) return HR_OK;
+    const hr_dtype dtype = plan->normal->tensors[c->right->tensor].dtype;
+    if (dtype != HR_BF16 && dtype != HR_F16) return HR_OK;
     HR_TRY(hr_gemm_side_make(plan, extents, c, c->right, (hr_gemm_indices){c->n_count, c->n}, &right));
-    right.dtype = plan->normal->tensors[c->right->tensor].dtype;
+    right.dtype = dtype;
     if (!right.view.rank) return HR_OK;
     HR_TRY(packed_find(&f, right.dtype, &left, &group));
     if (!left.raw) HR_TRY(bytes_find(&f, &left, &group));

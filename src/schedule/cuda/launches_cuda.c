@@ -109,6 +109,7 @@ static hr_status attention_maps(const hr_plan *plan, const int64_t *extents,
                              &launch->maps[i]));
     return HR_OK;
 }
+
 static hr_status backward_maps(const hr_plan *plan, const int64_t *extents, const hr_cuda_backward *b,
                                bool keys, int64_t work, hr_launch *launch) {
     const hr_gemm_view *views[] = {keys ? &b->key : &b->query, keys ? &b->value : &b->given,

@@ -19,10 +19,14 @@ enum { COLUMNS_LONG = 1 << 17, THIN = 8 };
  * is four of these. */
 enum { STACKED_TILES = 2, STACKED_TILE = 128 * 256 };
 
+/* The smallest tile of three products on `mma.sync`: four stages of 64 + 192 rows of 128 bytes. */
+enum { STACKED_SHARED = 4 * (64 + 192) * 128 };
+
 static hr_facts facts_of(const hr_device_limits *limits) {
+    const unsigned stacked = limits->shared_bytes >= STACKED_SHARED ? HR_FACT_STACKED_PRODUCTS : 0;
     const unsigned few = limits->compute >= 80
                              ? HR_FACT_AXES_SPLIT | HR_FACT_FEW_QUERIES | HR_FACT_PACKED_PRODUCTS |
-                                   HR_FACT_GROUPED_PRODUCTS | HR_FACT_STACKED_PRODUCTS | HR_FACT_ROWS_CHOOSE
+                                   HR_FACT_GROUPED_PRODUCTS | HR_FACT_ROWS_CHOOSE | stacked
                              : 0;
     return (hr_facts){.set = HR_FACT_BYTE_PRODUCTS | HR_FACT_FIRST_GUESS | few,
                       .thin_f32 = THIN,
