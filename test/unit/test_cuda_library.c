@@ -120,7 +120,7 @@ static void test_library(void **state) {
         }
     kernel_library_close(&library);
     if (failures) fail_msg("%d of %d cases are wrong", failures, runs);
-    assert_true(only || 2 * runs > number);
+    assert_true(only || 4 * runs > number);
 }
 
 /* What the tuner may choose instead of the default. */

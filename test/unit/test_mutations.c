@@ -25,7 +25,7 @@
 
 enum {
     RANDOM_SEEDS = 60,
-    RANDOM_TAKEN = 7,  /* by `make test` */
+    RANDOM_TAKEN = 7, /* by `make test` */
     SAMPLE = 29,
     SCALED_BY = 64, /* units in the last place */
     CHANGES_MOST = 64
