@@ -117,7 +117,7 @@ static void function_make(const hr_function *function, size_t number) {
     const size_t count = sizeof cases / sizeof *cases;
     for (size_t c = 0; c < count; c++) {
         if (cases[c].slow && !slow) continue;
-        if (!sample_takes(number * count + c, 13)) continue;
+        if (!sample_takes(number * count + c, 7)) continue;
         if (job_make(function, &cases[c], NULL, 0) != HR_OK)
             fail_msg("%s: %s", function->title, hr_last_error());
         if (slow && cases[c].compute == 90) candidates_make(function, &cases[c]);
