@@ -26,7 +26,7 @@
 enum {
     RANDOM_SEEDS = 60,
     RANDOM_TAKEN = 7, /* by `make test` */
-    SAMPLE = 29,
+    SAMPLE = 19,
     SCALED_BY = 64, /* units in the last place */
     CHANGES_MOST = 64
 };
@@ -352,7 +352,7 @@ static void test_kernels_of_the_library(void **state) {
     int number = 0;
     missed = tried = hidden = 0;
     assert_int_equal(kernel_texts_each(text_try, &number), HR_OK);
-    assert_true(tried > (only ? 0 : is_long ? 1000 : 8));
+    assert_true(tried > (only ? 0 : is_long ? 1000 : 15));
     assert_int_equal(missed, 0);
     assert_true(hidden <= tried / 50);
 }
