@@ -1,7 +1,7 @@
 /* What the files of src/grad share: a function under derivation, its values and its adjoints.
  *
  * In: a checked function, which results are derived and for which parameters. gradient.c says in which order
- * the files do what: primal.c, adjoints.c, then share.c and derived.c.
+ * the files do what: primal.c, adjoints.c, then share.c.
  */
 #ifndef HR_GRAD_DERIVATION_H
 #define HR_GRAD_DERIVATION_H

@@ -54,7 +54,7 @@ typedef struct hr_variance_sums {
         *centred; /* the step's value, made of f and `about`: what parts of a row add up about their own */
 } hr_variance_sums;
 
-/* What values are in each HR_SEGMENT elements of a run of them along an axis: plan/segments.c. */
+/* What values are in each HR_SEGMENT elements of a run of them along an axis: schedule/cpu/segments.c. */
 enum { HR_SEGMENT = 16 };
 
 typedef struct hr_segments {
@@ -79,7 +79,7 @@ typedef struct hr_step {
                            */
     bool stored;          /* the tensor exists in memory */
     bool estimated;  /* CPU: taken from the first lanes of the row, and again from all of them where a sum of
-                        the pass shows that it was too small: see plan/estimate.c */
+                        the pass shows that it was too small: see schedule/cpu/estimate.c */
     bool settles;    /* such a sum */
     hr_expr *target; /* HR_STEP_SCATTER: the element that is written */
     /* HR_STEP_REDUCE_ROW: its own pass is skipped where this suffices; else NULL */

@@ -1,4 +1,4 @@
-/* Values that change their form along the lanes, run by run: see plan/segments.c. What is known of a
+/* Values that change their form along the lanes, run by run: see schedule/cpu/segments.c. What is known of a
  * segment's lanes is known to a printer of their own.
  */
 #ifndef HR_EMIT_C_LANE_SEGMENTS_H

@@ -1,5 +1,5 @@
 /* Products of a warpgroup, without the product itself: that has a function for each type and width, printed
- * where it is used (emit/cuda/wgmma.c). */
+ * where it is used (emit/cuda/tensor_core.c). */
 
 /* Before the first product after ordinary code touched its accumulators or its A in registers. */
 static __device__ inline void ptx_wgmma_fence() {
