@@ -37,9 +37,9 @@
     X(GRAPH, "graph id")                                                                                     \
     X(GRAPH_NODE, "graph node id")                                                                           \
     X(BYTES, "bytes")                                                                                        \
+    X(BYTES, "Bytes")                                                                                        \
     X(BYTES, "size") /* of a copy of MTIA, with its direction */                                             \
     X(DIRECTION, "direction")                                                                                \
-    X(BYTES, "Bytes")                                                                                        \
     X(SHAPES, "Input Dims")                                                                                  \
     X(SHAPES, "Input dims")                                                                                  \
     X(DTYPES, "Input type")                                                                                  \
