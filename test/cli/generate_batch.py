@@ -7,43 +7,17 @@ Exit 77: NumPy is not installed.
 import ctypes
 import json
 import os
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-try:
-    import numpy as np
-except ImportError:
-    print("skipped: NumPy is not installed (pip install numpy)")
-    sys.exit(77)
-
-BUILD, SOURCE = Path(sys.argv[1]), Path(sys.argv[2])
-sys.path.insert(0, str(SOURCE / "test/support"))
-from miniature_model import (BatchOptions, BatchTotals, FORMATS, Model, Options, PROGRESS, Request, Response, SAID, Sampling, load,
-                             miniature)
-
-WORK = Path(tempfile.mkdtemp())
-os.environ["HEADROOM_CC"] = str(SOURCE / "test/support/cc_quick")
-library = load(BUILD)
-failed = 0
+sys.path.insert(0, str(Path(sys.argv[2]) / "test/support"))
+from miniature_model import (BatchOptions, BatchTotals, FORMATS, Model, Options, PROGRESS, Request, Response, SAID, Sampling, WORK,
+                             check, failed, library, miniature, run)
+import numpy as np
 
 # few formats, so that little has to be compiled: whole-number dots alone, and beside them products of numbers
 DOTS = {name: ("q4_1", "q4_1") for name in FORMATS}
 MIXED = DOTS | dict(ffn_down=("q4_1", "f16"))
-
-
-def check(good, what):
-    global failed
-    if not good:
-        print("wrong:", what)
-        failed = 1
-
-
-def run(*words, code=0, text=None):
-    done = subprocess.run([BUILD / "headroom", "generate", *map(str, words)], capture_output=True, input=text, encoding="utf-8", errors="replace")
-    check(done.returncode == code, f"generate {' '.join(map(str, words[1:]))}: exit {done.returncode}: {done.stderr}")
-    return done
 
 
 # ---- a model that guesses ----
@@ -229,4 +203,4 @@ if "HR_TEST_LONG" in os.environ:
     test_requests("mixed", MIXED, ((6, 0), (2, 8)))
 test_scarce(*test_requests("dots", DOTS, ((2, 5),)))
 test_requests_file(path)
-sys.exit(failed)
+sys.exit(bool(failed))

@@ -6,39 +6,19 @@ Exit 77: NumPy is not installed. Where `tokenizers` can be imported, it reads th
 test/cases/tokenizer.
 """
 import json
-import os
-import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
-try:
-    import numpy as np
-except ImportError:
-    print("skipped: NumPy is not installed (pip install numpy)")
-    sys.exit(77)
 try:
     import tokenizers
 except ImportError:
     tokenizers = None
 
-BUILD, SOURCE = Path(sys.argv[1]), Path(sys.argv[2])
-sys.path.insert(0, str(SOURCE / "test/support"))
+sys.path.insert(0, str(Path(sys.argv[2]) / "test/support"))
+from miniature_model import (Model, SOURCE, WIDTH, WORK, check, failed, folder_arrays, miniature, run, write_config,
+                             write_safetensors)
 import family_forward
-from miniature_model import Model, WIDTH, folder_arrays, load, miniature, write_config, write_safetensors
-
-WORK = Path(tempfile.mkdtemp())
-os.environ["HEADROOM_CC"] = str(SOURCE / "test/support/cc_quick")
-load(BUILD)
-failed = 0
-
-
-def check(good, what):
-    global failed
-    if not good:
-        print("wrong:", what)
-        failed = 1
-
+import numpy as np
 
 # ---- files ----
 
@@ -91,12 +71,6 @@ def write_folder(name, described, settings=None, **config):
     if settings:
         (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     return folder, count
-
-
-def run(*words, code=0):
-    done = subprocess.run([BUILD / "headroom", "generate", *map(str, words)], capture_output=True, encoding="utf-8", errors="replace")
-    check(done.returncode == code, f"generate {' '.join(map(str, words))}: exit {done.returncode}: {done.stderr}")
-    return done
 
 
 # ---- texts ----
@@ -185,4 +159,4 @@ test_pieces()
 test_command()
 if not tokenizers:
     print("tokenizers is not installed: only what it made once was compared (pip install tokenizers)")
-sys.exit(failed)
+sys.exit(bool(failed))

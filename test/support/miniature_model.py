@@ -1,14 +1,44 @@
-"""A miniature of the Llama family for tests, as GGUF and as a folder of safetensors, and the library that runs it.
+"""A miniature of the Llama family for tests, as GGUF and as a folder of safetensors, the library and the command that run
+it, and what the tests of them share: the words BUILD SOURCE, a folder, what was wrong.
 
-Random weights in many formats of blocks; a tokenizer of bytes and a few merges.
+Random weights in many formats of blocks; a tokenizer of bytes and a few merges. Exit 77: NumPy is not installed.
 """
 import ctypes
 import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError:
+    print("skipped: NumPy is not installed (pip install numpy)")
+    sys.exit(77)
 
 import family_forward
 import gguf_files
+
+# ---- a test ----
+
+BUILD, SOURCE = Path(sys.argv[1]), Path(sys.argv[2])
+WORK = Path(tempfile.mkdtemp())
+os.environ["HEADROOM_CC"] = str(SOURCE / "test/support/cc_quick")
+failed = []
+
+
+def check(good, what):
+    if not good:
+        print("wrong:", what)
+        failed.append(what)
+
+
+def run(*words, code=0, text=None):
+    done = subprocess.run([BUILD / "headroom", "generate", *map(str, words)], capture_output=True, input=text, encoding="utf-8", errors="replace")
+    check(done.returncode == code, f"generate {' '.join(map(str, words[1:]))}: exit {done.returncode}: {done.stderr}")
+    return done
+
 
 # ---- the model as GGUF ----
 
@@ -103,15 +133,12 @@ def write_config(folder, **more):
 
 # ---- the library ----
 
-def load(build):
-    """The library of a build folder, for Model."""
-    Model.library = ctypes.CDLL(str(build / "libheadroom.so"))
-    Model.library.hr_last_error.restype = ctypes.c_char_p
-    return Model.library
+library = ctypes.CDLL(str(BUILD / "libheadroom.so"))
+library.hr_last_error.restype = ctypes.c_char_p
 
 
 class Model:
-    library = None
+    library = library
 
     def __init__(self, path, vocabulary, context=0, threads=0):
         self.device, self.model, self.vocabulary = ctypes.c_void_p(), ctypes.c_void_p(), vocabulary

@@ -27,6 +27,16 @@ static const char text[] =
     "    seen[b] = sum[n < end[b]](x[b, at[n]])\n"
     "    pairs = sum[b, n < end[b]](x[b, n])\n}\n";
 
+/* Filled; bounds are for the caller to write. */
+static hr_kernel *rows_load(const char *of, int64_t rows, int64_t columns) {
+    hr_kernel *kernel;
+    good(hr_kernel_load(device, "bounds.hr", of, strlen(of), NULL, &kernel));
+    good(hr_kernel_bind_extent(kernel, "B", rows));
+    good(hr_kernel_bind_extent(kernel, "N", columns));
+    good(hr_kernel_fill(kernel, 3));
+    return kernel;
+}
+
 static int64_t cut(int64_t value, int64_t most) {
     return value < 0 ? 0 : value > most ? most : value;
 }
@@ -88,11 +98,7 @@ static void test_ranges(void **state) {
     static const int64_t sizes[][2] = {{9, 33}, {1, 1}, {16, 1030}, {5, 64}, {3, 0}, {0, 7}};
     for (size_t c = 0; c < sizeof sizes / sizeof *sizes; c++) {
         const int64_t rows = sizes[c][0], n = sizes[c][1];
-        hr_kernel *kernel;
-        good(hr_kernel_load(device, "bounds.hr", text, strlen(text), NULL, &kernel));
-        good(hr_kernel_bind_extent(kernel, "B", rows));
-        good(hr_kernel_bind_extent(kernel, "N", n));
-        good(hr_kernel_fill(kernel, 3));
+        hr_kernel *kernel = rows_load(text, rows, n);
         int32_t *begin = array_of(kernel, "begin"), *end = array_of(kernel, "end"),
                 *at = array_of(kernel, "at");
         const float *x = array_of(kernel, "x");
@@ -154,12 +160,8 @@ static void test_floor(void **state) {
         "    t[b] = sum[n from begin[b] to end[b]](x[b, n])\n"
         "    p[b] = prod[n from begin[b] to end[b]](1 + x[b, n] / 64)\n}\n";
     enum { ROWS = 8, ALL = 1000 };
-    hr_kernel *kernel;
+    hr_kernel *kernel = rows_load(rows, ROWS, ALL);
     hr_floor floor;
-    good(hr_kernel_load(device, "floor.hr", rows, strlen(rows), NULL, &kernel));
-    good(hr_kernel_bind_extent(kernel, "B", ROWS));
-    good(hr_kernel_bind_extent(kernel, "N", ALL));
-    good(hr_kernel_fill(kernel, 3));
     int32_t *begin = array_of(kernel, "begin"), *end = array_of(kernel, "end");
     int64_t read = 0;
     for (int b = 0; b < ROWS; b++) {
@@ -183,12 +185,8 @@ static void test_floor_of_large_bounds(void **state) {
     static const char rows[] = "kernel rows(x: f32[B, N], end: i64[B]) -> (t: f32[B])\n{\n"
                                "    t[b] = sum[n from 0 to end[b]](x[b, n])\n}\n";
     enum { ROWS = 3, ALL = 1000 };
-    hr_kernel *kernel;
+    hr_kernel *kernel = rows_load(rows, ROWS, ALL);
     hr_floor floor;
-    good(hr_kernel_load(device, "floor.hr", rows, strlen(rows), NULL, &kernel));
-    good(hr_kernel_bind_extent(kernel, "B", ROWS));
-    good(hr_kernel_bind_extent(kernel, "N", ALL));
-    good(hr_kernel_fill(kernel, 3));
     int64_t *end = array_of(kernel, "end");
     end[0] = INT64_MAX, end[1] = INT64_MIN, end[2] = 10;
     good(hr_kernel_prepare(kernel, NULL));

@@ -18,6 +18,9 @@
 
 enum { EXTENTS_MAX = 6 };
 
+static const char bytes[] = "kernel k(x: bf16[M, K], q: i8[N, K], s: f32[N]) -> (y: bf16[M, N]) {\n"
+                            "    y[m, n] = sum[k](x[m, k] * (q[n, k] * s[n])) }";
+
 /* Extents: M vectors, N rows of the matrix, K or G groups of S along k, B batches. */
 static const struct computed_case {
     const char *text;
@@ -25,9 +28,7 @@ static const struct computed_case {
     int processors, offset;
     bool taken, nonfinite;
 } cases[] = {
-    {"kernel k(x: bf16[M, K], q: i8[N, K], s: f32[N]) -> (y: bf16[M, N]) {\n"
-     "    y[m, n] = sum[k](x[m, k] * (q[n, k] * s[n])) }",
-     70, 97, 144, 0, 0, 132, 0, true, false},
+    {bytes, 70, 97, 144, 0, 0, 132, 0, true, false},
     {"kernel k(x: f16[M, K], q: u8[N, K], s: f32[N]) -> (y: f32[N, M]) {\n"
      "    y[n, m] = s[n] * sum[k](x[m, k] * (q[n, k] - 128)) }",
      200, 130, 320, 0, 0, 2, 0, true, false},
@@ -61,9 +62,7 @@ static const struct computed_case {
     {"kernel k(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[M, N]) {\n"
      "    y[m, n] = sum[k](bf16(relu(x[m, k])) * w[n, k]) }",
      64, 300, 64, 0, 0, 132, 0, false, false},
-    {"kernel k(x: bf16[M, K], q: i8[N, K], s: f32[N]) -> (y: bf16[M, N]) {\n"
-     "    y[m, n] = sum[k](x[m, k] * (q[n, k] * s[n])) }",
-     16, 97, 144, 0, 0, 132, 0, false, false},
+    {bytes, 16, 97, 144, 0, 0, 132, 0, false, false},
     {"kernel k(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[M, N]) {\n"
      "    y[m, n] = sum[k](relu(x[m, k]) * 0.1 * w[n, k]) }",
      64, 64, 64, 0, 0, 132, 0, false, false},

@@ -354,7 +354,6 @@ static void test_slopes(void **state) {
 
 /* A transformer's block, 14 lines: its backward pass is no longer than a person would write it, and asks for
  * no more than two forward passes beside the values that it computes again. */
-
 static void test_block(void **state) {
     (void)state;
     size_t length;
