@@ -132,33 +132,11 @@ static int input_read(const arguments *arguments, FILE *file, char **out) {
 
 /* ---- generating ---- */
 
-/* The tokens of a text behind those that every text begins with; for free(). */
-static hr_status tokens_of(const session *session, const char *text, hr_special_names names, int32_t **out,
-                           size_t *count) {
-    int32_t begin = hr_model_begin_token(session->model), *tokens;
-    size_t text_count, length = strlen(text);
-    hr_status status = hr_model_encode(session->model, text, length, names, &tokens, &text_count);
-    if (status != HR_OK) return status;
-    int32_t *all = malloc((text_count + 2) * sizeof *all);
-    if (!all) {
-        free(tokens);
-        return HR_OUT_OF_MEMORY;
-    }
-    size_t at = 0;
-    bool doubled = text_count > 0 && tokens[0] == begin;
-    if (begin >= 0 && !doubled) all[at++] = begin;
-    if (text_count > 0) memcpy(all + at, tokens, text_count * sizeof *all);
-    free(tokens);
-    *out = all;
-    *count = at + text_count;
-    return HR_OK;
-}
-
 static hr_status text_continue(session *session, const char *text, hr_special_names names,
                                hr_generation *out) {
     int32_t *tokens;
     size_t count;
-    hr_status status = tokens_of(session, text, names, &tokens, &count);
+    hr_status status = hr_model_prompt(session->model, text, strlen(text), names, &tokens, &count);
     if (status != HR_OK) return status;
     session->said_length = 0;
     if (session->said) *session->said = 0;
@@ -415,12 +393,10 @@ static const flag flags[] = {
     {0, "seed", "N", "the same text for the same number; 0 by default"},
     {0, "draft", "N|FILE",
      "guess N tokens at a time from what followed the same words before, or 4 by the smaller model in FILE, "
-     "and "
-     "check them together; the text stays the same but where two tokens are as likely within rounding"},
+     "and check them together; the text stays the same but where two tokens are as likely within rounding"},
     {0, "requests", "FILE.jsonl",
      "go on with many texts at once, a JSON object a line: prompt or chat, n, temperature, top_k, top_p, "
-     "min_p, "
-     "seed; a line of JSON comes back for each"},
+     "min_p, seed; a line of JSON comes back for each"},
     {0, "at-once", "N", "requests that share a step, 16 by default, at most 32"},
     {0, "context", "N", "tokens that there is room for; as many as the model was taught with by default"},
     {0, "device", "NAME", "cpu"},

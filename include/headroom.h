@@ -543,6 +543,9 @@ typedef enum hr_special_names {
 /* The tokens of a text in memory for free(), without what every text begins with. */
 HR_API hr_status hr_model_encode(const hr_model *model, const char *text, size_t length,
                                  hr_special_names names, int32_t **out, size_t *count);
+/* The same, behind what every text begins with. */
+HR_API hr_status hr_model_prompt(const hr_model *model, const char *text, size_t length,
+                                 hr_special_names names, int32_t **out, size_t *count);
 /* What a text begins with, -1 = nothing. */
 HR_API int32_t hr_model_begin_token(const hr_model *model);
 /* Whether a text ends here. */
@@ -599,7 +602,8 @@ typedef struct hr_generate_options {
         progress; /* while the text that is there is read, which may compile; NULL = nobody watches */
     void *progress_context;
     /* Speculative decoding: so many tokens are guessed and checked by one step together; less than
-     * HR_MODEL_ANSWERS, 0 = none. The text stays the same. */
+     * HR_MODEL_ANSWERS, 0 = none. The text stays the same but where two tokens are as likely within rounding.
+     */
     int64_t draft;
     hr_model *draft_model; /* guesses; of the same tokens. NULL = what followed the same words before */
 } hr_generate_options;

@@ -5,8 +5,10 @@
  */
 #include "model/model.h"
 
+#include "base/memory.h"
 #include "base/text.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct chat_form {
@@ -172,6 +174,31 @@ hr_status hr_model_encode(const hr_model *model, const char *text, size_t length
 int32_t hr_model_begin_token(const hr_model *model) {
     bool there = hr_handle_check(model, HR_HANDLE_MODEL, __func__) == HR_OK && model->tokenizer;
     return there ? hr_tokenizer_begin(model->tokenizer) : -1;
+}
+
+hr_status hr_model_prompt(const hr_model *model, const char *text, size_t length, hr_special_names names,
+                          int32_t **out, size_t *count) {
+    int32_t *tokens;
+    size_t made;
+    HR_TRY(hr_handle_check(model, HR_HANDLE_MODEL, __func__));
+    HR_TRY(hr_pointer_check(text, "text", __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
+    HR_TRY(hr_pointer_check(count, "count", __func__));
+    HR_TRY(hr_model_encode(model, text, length, names, &tokens, &made));
+    int32_t *all = hr_memory_resize(tokens, (made + 1) * sizeof *all);
+    if (!all) {
+        free(tokens);
+        return hr_fail(HR_OUT_OF_MEMORY, "no memory for %zu tokens", made);
+    }
+    const int32_t begin = hr_model_begin_token(model);
+    if (begin >= 0 && (made == 0 || all[0] != begin)) {
+        memmove(all + 1, all, made * sizeof *all);
+        all[0] = begin;
+        made++;
+    }
+    *out = all;
+    *count = made;
+    return HR_OK;
 }
 
 bool hr_model_token_ends(const hr_model *model, int32_t token) {

@@ -29,22 +29,11 @@ static hr_status wrong(const requests_reader *reader, const char *key, const cha
 
 static hr_status text_take(const requests_reader *reader, const char *text, hr_special_names names,
                            hr_request *out) {
-    const int32_t begin = hr_model_begin_token(reader->model);
     int32_t *tokens;
     size_t count;
-    HR_TRY(hr_model_encode(reader->model, text, strlen(text), names, &tokens, &count));
-    int32_t *all = hr_memory_take((count + 1) * sizeof *all);
-    if (!all) {
-        free(tokens);
-        return hr_fail(HR_OUT_OF_MEMORY, "%s:%d: no memory for %zu tokens", reader->path, reader->line,
-                       count);
-    }
-    const size_t first = begin >= 0 && (count == 0 || tokens[0] != begin);
-    if (first) all[0] = begin;
-    if (count > 0) memcpy(all + first, tokens, count * sizeof *all);
-    free(tokens);
-    out->tokens = all;
-    out->count = (int64_t)(count + first);
+    HR_TRY(hr_model_prompt(reader->model, text, strlen(text), names, &tokens, &count));
+    out->tokens = tokens;
+    out->count = (int64_t)count;
     return out->count > 0 ? HR_OK : wrong(reader, "prompt", "holds no text to go on with");
 }
 

@@ -106,9 +106,6 @@ static hr_status axis_size(const hr_step_solving *solving, int argument, int axi
     return HR_OK;
 }
 
-/* What an operand says of the kernel's extents: axis by axis, or by its elements where one extent is
- * missing.
- */
 hr_status hr_step_solve(hr_step_solving *solving, int argument, int rank, const hr_operand *given) {
     hr_step_size others = {1, 0}, size, all;
     int missing = -1, missing_count = 0, unknown;
@@ -134,7 +131,6 @@ hr_status hr_step_solve(hr_step_solving *solving, int argument, int rank, const 
     return HR_OK;
 }
 
-/* The operand in the shape that the argument declares. */
 hr_status hr_step_shape(const hr_step_solving *solving, int argument, const hr_argument *declared,
                         hr_operand *given) {
     hr_sequence_array *array = &given->array;
