@@ -14,8 +14,8 @@ import torch
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
-from ._operators import NAMES, aten, is_plain, memory_order, sizes_of, value_of
-from ._writer import Text
+from ._operators import aten, is_plain, memory_order, sizes_of, value_of
+from ._writer import Text, declared
 
 # Where is_causal stands among the arguments, and a mask.
 ATTENTIONS = {
@@ -80,7 +80,7 @@ def attention_text(found: Attention) -> Text:
     q, k, v = (
         f"{name}[{', '.join(place[axis] for axis in order)}]" for name, place, order in zip("qkv", places, orders)
     )
-    parameters = ", ".join(f"{name}: {_declared(each, order)}" for name, each, order in zip("qkv", operands, orders))
+    parameters = ", ".join(map(declared, operands, "qkv", orders))
     score = f"sum[d < {d}]({q} * {k}) * {found.scale!r}"
     score = f"where(j <= i, {score}, -inf)" if found.causal else score
     lines = [f"s[b < {b}, h < {h}, i < {i}, j < {j}] = {score}"]
@@ -97,7 +97,7 @@ def attention_text(found: Attention) -> Text:
             else f"logsumexp[j < {j}](s[b, h, i, j])"
         )
         lines.append(f"{left} = {right}")
-        results.append(f"{name}: {_declared(node, order)}")
+        results.append(declared(node, name, order))
         outputs.append((node, order))
     body = "\n".join(f"    {line}" for line in lines)
     words = f"kernel attention({parameters})\n    -> ({', '.join(results)})\n{{\n{body}\n}}\n"
@@ -106,11 +106,6 @@ def attention_text(found: Attention) -> Text:
 
 def _order(node: Node) -> list[int]:
     return memory_order(value_of(node)) or list(range(value_of(node).dim()))
-
-
-def _declared(node: Node, order: list[int]) -> str:
-    shape = sizes_of(node)
-    return f"{NAMES[value_of(node).dtype]}[{', '.join(str(shape[axis]) for axis in order)}]"
 
 
 def drop_rest(graph: Graph, found: Attention) -> None:

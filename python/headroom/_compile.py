@@ -25,7 +25,7 @@ from . import _headroom
 from . import torch as operators
 from ._attention import ATTENTIONS, Attention, attention_of, attention_text, drop_rest
 from ._groups import groups_of
-from ._operators import aten, is_product, is_shown, is_source, readers_of, value_of
+from ._operators import VIEWS, aten, is_product, is_shown, is_source, readers_of, value_of
 from ._shapes import drop_assertions, join_axes, prefer_channels_last
 from ._writer import Text, text_of
 
@@ -159,7 +159,7 @@ class Explanation:
         for node in graph.nodes:
             if node.op != "call_function" or node.target is operator.getitem:
                 continue
-            if not is_shown(node) and not is_source(node) and node.target not in _FREE:
+            if not is_shown(node) and not is_source(node) and node.target not in VIEWS:
                 self.eager[str(node.target)] = self.eager.get(str(node.target), 0) + 1
 
     def __str__(self) -> str:
@@ -175,7 +175,6 @@ class Explanation:
     __repr__ = __str__
 
 
-_FREE = (aten.view.default, aten.reshape.default, aten._unsafe_view.default)
 _REASONS = {
     "mm": "products are texts on GPUs of compute capability 9, in f16 and bf16, where pointwise operators follow",
     "attention": "a text on GPUs of compute capability 9, in f16 and bf16, of queries, keys and values without gaps",

@@ -59,11 +59,15 @@ def base_of(node: Node) -> Node:
     return node
 
 
+def _long_axes(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(size for size in shape if size != 1)
+
+
 def domain_of(node: Node) -> tuple[int, ...]:
     shapes = [sizes_of(each) for each in (node, *(n for n in node.all_input_nodes if not is_source(n)))]
     if node.target in (aten.gather.default, aten.embedding.default):
         shapes = [sizes_of(node)]
-    return tuple(size for size in max(shapes, key=math.prod) if size != 1)
+    return _long_axes(max(shapes, key=math.prod))
 
 
 class Grouping:
@@ -168,7 +172,7 @@ def fuse_readers(grouping: Grouping) -> None:
         readers = dict.fromkeys(grouping.groups[u] for u in readers_of(node) if u in grouping.groups)
         if not is_plain(value_of(node)):
             continue
-        domain = tuple(size for size in sizes_of(node) if size != 1)
+        domain = _long_axes(sizes_of(node))
         same = [group for group in readers if group.domain == domain]
         for other in same[1:]:
             grouping.merge(grouping.groups[same[0].nodes[0]], grouping.groups[other.nodes[0]])
@@ -185,15 +189,11 @@ def fuse_epilogues(grouping: Grouping, is_worth: set[Node]) -> None:
         readers = list(readers_of(node))
         groups = dict.fromkeys(grouping.groups.get(reader) for reader in readers)
         group = next(iter(groups), None)
-        if len(groups) != 1 or group is None or not group.is_map or group.domain != _product_domain(node):
+        if len(groups) != 1 or group is None or not group.is_map or group.domain != _long_axes(sizes_of(node)):
             continue
         grouping.groups[node] = single = Group([node], group.domain, grouping.order)
         if not grouping.merge(single, group):
             del grouping.groups[node]
-
-
-def _product_domain(node: Node) -> tuple[int, ...]:
-    return tuple(size for size in sizes_of(node) if size != 1)
 
 
 def fuse_attention(grouping: Grouping, is_worth: set[Node]) -> None:

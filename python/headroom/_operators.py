@@ -35,10 +35,11 @@ POINTWISE: dict[Any, str] = {
     aten.where.self: "where({0}, {1}, {2})", aten.gt.Scalar: "{0} > {1}", aten.gt.Tensor: "{0} > {1}",
     aten.ge.Scalar: "{0} >= {1}", aten.ge.Tensor: "{0} >= {1}", aten.lt.Scalar: "{0} < {1}", aten.lt.Tensor: "{0} < {1}",
     aten.le.Scalar: "{0} <= {1}", aten.le.Tensor: "{0} <= {1}", aten.eq.Scalar: "{0} == {1}",
-    aten.eq.Tensor: "{0} == {1}", aten.ne.Scalar: "{0} != {1}", aten.ne.Tensor: "{0} != {1}", aten.gelu.default: "gelu({0})",
+    aten.eq.Tensor: "{0} == {1}", aten.ne.Scalar: "{0} != {1}", aten.ne.Tensor: "{0} != {1}",
     aten.silu.default: "silu({0})", aten.logical_and.default: "{0} and {1}", aten.logical_or.default: "{0} or {1}",
     aten.logical_not.default: "not {0}", aten.bitwise_and.Tensor: "{0} and {1}", aten.bitwise_or.Tensor: "{0} or {1}",
     aten.bitwise_not.default: "not {0}", aten.clone.default: "{0}", aten.clamp.default: "{0}",
+    aten.gelu.default: "{0}",  # clamp and gelu: `_writer` says what they are
 }  # fmt: skip
 OF_BOOLS = (
     aten.logical_and.default, aten.logical_or.default, aten.logical_not.default, aten.bitwise_and.Tensor,
@@ -60,6 +61,7 @@ PRODUCTS = (aten.mm.default, aten.addmm.default, aten.bmm.default)
 CONSTANTS = (aten.full.default, aten.full_like.default, aten.scalar_tensor.default, aten.zeros_like.default)
 _HARMLESS = {"alpha": 1, "approximate": "any", "memory_format": "any"}  # keywords that change no value
 SPLITS = (aten.split_with_sizes.default, aten.split.Tensor)
+VIEWS = (aten.view.default, aten.reshape.default, aten._unsafe_view.default)
 AXIS_MOST = 8  # of a tensor, in the language
 
 
@@ -210,7 +212,7 @@ def is_view(node: Node) -> bool:
     if node.target is operator.getitem:
         source: Any = node.args[0]
         return source.target in SPLITS and is_plain(value_of(source.args[0]))
-    if node.target in (aten.view.default, aten.reshape.default, aten._unsafe_view.default):
+    if node.target in VIEWS:
         return is_plain(value_of(node.args[0])) and _unit_axes(node) is not None
     return node.target in _THROUGH and all(is_plain(value_of(each)) for each in node.all_input_nodes)
 

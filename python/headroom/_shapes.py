@@ -14,9 +14,7 @@ import torch
 from torch.fx import Graph, Node
 from torch.fx.node import map_arg
 
-from ._operators import ALONG, POINTWISE, REDUCTIONS, aten, is_plain, is_writable, value_of
-
-_VIEWS = (aten.view.default, aten.reshape.default, aten._unsafe_view.default)
+from ._operators import ALONG, POINTWISE, REDUCTIONS, VIEWS, aten, is_plain, is_writable, value_of
 
 
 def drop_assertions(graph: Graph) -> None:
@@ -42,7 +40,7 @@ def join_axes(graph: Graph) -> None:
 
 def _split_of(node: Any) -> tuple[int, ...]:
     """The leading axes that a view made of the first one of what it shows."""
-    if not isinstance(node, Node) or node.target not in _VIEWS:
+    if not isinstance(node, Node) or node.target not in VIEWS:
         return ()
     shape, own = tuple(value_of(node).shape), tuple(value_of(node.args[0]).shape)
     count = len(shape) - len(own) + 1
@@ -130,10 +128,10 @@ def _shorten_views(graph: Graph) -> None:
     the same are one."""
     known: dict[Any, Node] = {}
     for node in list(graph.nodes):
-        if node.target not in _VIEWS or not is_plain(value_of(node)):
+        if node.target not in VIEWS or not is_plain(value_of(node)):
             continue
         source = node.args[0]
-        while source.target in _VIEWS and value_of(source.args[0]).is_contiguous():
+        while source.target in VIEWS and value_of(source.args[0]).is_contiguous():
             source = source.args[0]
         node.args = (source, *node.args[1:])
         if tuple(value_of(source).shape) == tuple(value_of(node).shape):

@@ -216,7 +216,7 @@ def _is_map(node: Node) -> bool:
     return node.target in POINTWISE or node.target is aten._to_copy.default
 
 
-def _declared(node: Node, name: str, order: Sequence[int]) -> str:
+def declared(node: Node, name: str, order: Sequence[int]) -> str:
     shape = sizes_of(node)
     return f"{name}: {NAMES[value_of(node).dtype]}[{', '.join(str(shape[axis]) for axis in order)}]"
 
@@ -233,11 +233,11 @@ def text_of(nodes: Sequence[Node], outputs: Sequence[Node]) -> Text:
     results = {node: f"r{place}" for place, node in enumerate(outputs)}
     for place, node in enumerate(node for node in nodes if node not in writer.inlined):
         writer.add(node, results.get(node, f"t{place}"), text_axes(value_of(node)))
-    parameters = ", ".join(_declared(n, writer.names[n], writer.orders[n]) for n in writer.parameters)
-    declared = ", ".join(_declared(n, name, writer.orders[n]) for n, name in results.items())
+    parameters = ", ".join(declared(n, writer.names[n], writer.orders[n]) for n in writer.parameters)
+    made = ", ".join(declared(n, name, writer.orders[n]) for n, name in results.items())
     body = "\n".join(writer.statements)
     return Text(
-        f"kernel {kernel_name(nodes)}({parameters})\n    -> ({declared})\n{{\n{body}\n}}\n",
+        f"kernel {kernel_name(nodes)}({parameters})\n    -> ({made})\n{{\n{body}\n}}\n",
         [(node, writer.orders[node]) for node in writer.parameters],
         [(node, writer.orders[node]) for node in outputs],
     )
