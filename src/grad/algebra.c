@@ -32,6 +32,13 @@ hr_index_set hr_index_bit(hr_algebra *algebra, int index) {
     return UINT64_C(1) << algebra->index_count++;
 }
 
+hr_index_set hr_index_bits(hr_algebra *algebra, const hr_expr *node) {
+    hr_index_set bound = 0;
+    for (int i = 0; i < node->bound_count; i++)
+        bound |= hr_index_bit(algebra, node->bound[i]);
+    return bound;
+}
+
 int hr_index_list(const hr_algebra *algebra, hr_index_set set, int *out) {
     int count = 0;
     for (int i = 0; i < algebra->index_count; i++)

@@ -58,6 +58,8 @@ void *hr_algebra_take(hr_algebra *algebra, size_t size);
 /* ---- indices ---- */
 
 hr_index_set hr_index_bit(hr_algebra *algebra, int index);
+/* Those that the node binds. */
+hr_index_set hr_index_bits(hr_algebra *algebra, const hr_expr *node);
 /* The indices of a set in their order; their number. */
 int hr_index_list(const hr_algebra *algebra, hr_index_set set, int *out);
 hr_index_set hr_free_indices(hr_algebra *algebra, const hr_expr *expr);

@@ -280,10 +280,8 @@ bool hr_rounds_to_half(const hr_expr *value) {
 
 /* A sum of products as it is made elsewhere. */
 static hr_expr *normal_sum(hr_algebra *algebra, hr_expr *value) {
-    hr_index_set bound = 0;
     if (value->op != HR_OP_REDUCE_SUM) return value;
-    for (int i = 0; i < value->bound_count; i++)
-        bound |= hr_index_bit(algebra, value->bound[i]);
+    const hr_index_set bound = hr_index_bits(algebra, value);
     return hr_make_reduction(algebra, HR_OP_REDUCE_SUM, bound,
                              hr_terms_compose(algebra, hr_terms_of(algebra, value->args[0])));
 }

@@ -264,11 +264,9 @@ static hr_expr *held(sharing *s, const hr_expr *meaning, hr_expr *value) {
 /* The local is 0 where it would read out of range. */
 static hr_expr *held_inside(sharing *s, const hr_expr *meaning, hr_expr *value) {
     s->wraps++;
-    hr_index_set bound = 0;
+    const hr_index_set bound = hr_index_bits(s->algebra, value);
     int from[HR_GRAD_INDICES];
     hr_expr *to[HR_GRAD_INDICES], *body = value->args[0];
-    for (int i = 0; i < value->bound_count; i++)
-        bound |= hr_index_bit(s->algebra, value->bound[i]);
     hr_index_set own = bound & ~hr_free_indices(s->algebra, s->inside);
     const int clashes = hr_index_list(s->algebra, bound & ~own, from);
     for (int i = 0; i < clashes; i++) { /* the condition is about another one of that name */
@@ -307,9 +305,7 @@ static hr_expr *with_settled_args(sharing *s, const hr_expr *node) {
     for (int i = 0; i < node->arg_count; i++)
         args[i] = settled(s, node->args[i], false);
     if (node->op == HR_OP_REDUCE_SUM) {
-        hr_index_set bound = 0;
-        for (int i = 0; i < node->bound_count; i++)
-            bound |= hr_index_bit(s->algebra, node->bound[i]);
+        const hr_index_set bound = hr_index_bits(s->algebra, node);
         hr_expr *holder = is_leaf(args[0]) ? NULL : holder_of(s, args[0]);
         args[0] = holder ? holder : hr_product_rounded(s->derivation, args[0], bound);
     }
@@ -462,8 +458,7 @@ static hr_terms settled_guards(sharing *s, const hr_term *term, hr_terms product
 static bool binds_domain(sharing *s, const hr_term *term) {
     hr_index_set bound = 0;
     for (int f = 0; f < term->factor_count; f++)
-        for (int i = 0; i < term->factors[f].base->bound_count; i++)
-            bound |= hr_index_bit(s->algebra, term->factors[f].base->bound[i]);
+        bound |= hr_index_bits(s->algebra, term->factors[f].base);
     return bound & s->domain;
 }
 

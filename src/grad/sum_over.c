@@ -89,9 +89,8 @@ static bool is_short(hr_algebra *algebra, hr_index_set over) {
 /* A sum that is all of a sum, maybe under conditions: one over the indices of both. */
 static hr_expr *summed_at_once(hr_algebra *algebra, const hr_term *term, hr_index_set over) {
     const hr_expr *inner = term->factors[0].base;
-    hr_index_set bound = 0, guards = 0;
-    for (int i = 0; i < inner->bound_count; i++)
-        bound |= hr_index_bit(algebra, inner->bound[i]);
+    const hr_index_set bound = hr_index_bits(algebra, inner);
+    hr_index_set guards = 0;
     for (int g = 0; g < term->guard_count; g++)
         guards |= hr_free_indices(algebra, term->guards[g]);
     if (bound & (guards | over)) return NULL;
@@ -114,9 +113,7 @@ static hr_expr *summed(hr_algebra *algebra, const hr_term *term, hr_index_set ov
 
 /* The sum of sums that a sum of terms is. */
 static hr_terms apart(hr_algebra *algebra, const hr_expr *sum) {
-    hr_index_set bound = 0;
-    for (int i = 0; i < sum->bound_count; i++)
-        bound |= hr_index_bit(algebra, sum->bound[i]);
+    const hr_index_set bound = hr_index_bits(algebra, sum);
     return hr_terms_over(algebra, hr_terms_of(algebra, sum->args[0]), bound);
 }
 
@@ -163,10 +160,7 @@ static bool adds_up_to_one(hr_algebra *algebra, const hr_term *part, hr_index_se
     if (base->op != HR_OP_EXP || base->args[0]->op != HR_OP_SUB) return false;
     const hr_expr *total = hr_known_meaning(algebra, base->args[0]->args[1]);
     if (total->op != HR_OP_REDUCE_LOGSUMEXP || total->args[0] != base->args[0]->args[0]) return false;
-    hr_index_set bound = 0;
-    for (int i = 0; i < total->bound_count; i++)
-        bound |= hr_index_bit(algebra, total->bound[i]);
-    return bound == over;
+    return hr_index_bits(algebra, total) == over;
 }
 
 /* sum[j](p[j] * sum[e](a[e] * v[j, e])) is sum[e](a[e] * o[e]) where o[e] = sum[j](p[j] * v[j, e]) is at
@@ -191,9 +185,7 @@ static hr_expr *through_known(hr_algebra *algebra, const hr_term *part, hr_index
         hr_expr *value = summed(algebra, &held, over), *element = hr_known_element(algebra, value);
         if (element == value) element = hr_made_value(algebra, value);
         if (!element) continue;
-        hr_index_set bound = 0;
-        for (int i = 0; i < inner.base->bound_count; i++)
-            bound |= hr_index_bit(algebra, inner.base->bound[i]);
+        const hr_index_set bound = hr_index_bits(algebra, inner.base);
         hr_terms result = {1, &rest};
         result = hr_terms_over(algebra, hr_terms_times(algebra, result, element), bound);
         return hr_terms_compose(algebra, result);

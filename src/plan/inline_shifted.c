@@ -195,19 +195,13 @@ static void find_elsewhere(const inlining *s, bool *elsewhere) {
     }
 }
 
-/* The statement's value is rounded to 16 bits: as a local it takes two bytes. */
-static bool is_rounded_to_half(const hr_statement *statement) {
-    const hr_expr *value = statement->value;
-    return value->op == HR_OP_CONVERT && (value->dtype == HR_BF16 || value->dtype == HR_F16);
-}
-
 /* A local in 16 bits is kept where a product makes it, or several products take it: made anew as an operand
  * it would be read in f32, or made several times. */
 static void find_kept(const inlining *s, bool *elsewhere) {
     const hr_function *function = s->graph->function;
     for (int i = 0; i < function->statement_count; i++) {
         const hr_statement *statement = &function->statements[i];
-        if (!is_rounded_to_half(statement)) continue;
+        if (!hr_statement_is_half(statement)) continue;
         int takers = 0;
         bool made = false;
         for (int j = 0; j < function->statement_count; j++) {
@@ -222,31 +216,28 @@ static void find_kept(const inlining *s, bool *elsewhere) {
 static bool rounds(const hr_graph *graph, int tensor) {
     for (int i = 0; i < graph->function->statement_count; i++)
         if (graph->function->statements[i].tensor == tensor)
-            return is_rounded_to_half(&graph->function->statements[i]);
+            return hr_statement_is_half(&graph->function->statements[i]);
     return false;
 }
 
 /* Some product sums over what are this one's columns: these are scores. */
-static bool is_summed(hr_graph *graph, const hr_contract *scores, unsigned facts) {
-    for (int i = 0; i < graph->function->statement_count; i++) {
-        hr_contract values;
-        if (hr_contract_match(graph, &graph->function->statements[i], facts, &values) &&
-            values.k_count == 1 && scores->n_count == 1 && values.k[0] == scores->n[0])
+static bool is_summed(const inlining *s, const hr_contract *contracts, const hr_contract *scores) {
+    for (int i = 0; i < s->graph->function->statement_count; i++)
+        if (s->products[i] && contracts[i].k_count == 1 && scores->n_count == 1 &&
+            contracts[i].k[0] == scores->n[0])
             return true;
-    }
     return false;
 }
 
 /* Where softmax between products is one kernel, queries and keys that are rounded to 16 bits are brought as
  * such: they are made once, before it. */
-static void keep_rounded(hr_graph *graph, const hr_statement *statement, unsigned facts, bool *elsewhere) {
-    hr_contract scores;
-    if (!(facts & HR_FACT_FEW_QUERIES) || !hr_contract_match(graph, statement, facts, &scores)) return;
-    const hr_expr *sides[] = {scores.left, scores.right};
+static void keep_rounded(const inlining *s, const hr_contract *contracts, const hr_contract *scores,
+                         bool *elsewhere) {
+    const hr_expr *sides[] = {scores->left, scores->right};
     for (int side = 0; side < 2; side++) {
         const hr_expr *element = sides[side];
-        if (element->op == HR_OP_ELEMENT && rounds(graph, element->tensor) &&
-            is_summed(graph, &scores, facts))
+        if (element->op == HR_OP_ELEMENT && rounds(s->graph, element->tensor) &&
+            is_summed(s, contracts, scores))
             elsewhere[element->tensor] = true;
     }
 }
@@ -257,22 +248,22 @@ hr_status hr_pass_operands(hr_graph *graph, unsigned facts) {
                  tensors = (size_t)function->tensor_count + 1;
     bool *products = hr_memory_zeros(statements, sizeof *products),
          *elsewhere = hr_memory_zeros(tensors, sizeof *elsewhere);
-    for (int i = 0; products && i < function->statement_count; i++) {
-        hr_contract found;
-        products[i] = hr_contract_match(graph, &function->statements[i], facts, &found);
-    }
-    const bool there = products && elsewhere;
+    hr_contract *contracts = hr_memory_zeros(statements, sizeof *contracts);
+    const bool there = products && elsewhere && contracts;
+    for (int i = 0; there && i < function->statement_count; i++)
+        products[i] = hr_contract_match(graph, &function->statements[i], facts, &contracts[i]);
     bool any = false;
     if (there) {
         inlining s = {.graph = graph, .all = true, .products = products, .elsewhere = elsewhere};
         find_elsewhere(&s, elsewhere);
         find_kept(&s, elsewhere);
-        for (int i = 0; i < function->statement_count; i++)
-            if (products[i]) keep_rounded(graph, &function->statements[i], facts, elsewhere);
+        for (int i = 0; (facts & HR_FACT_FEW_QUERIES) && i < function->statement_count; i++)
+            if (products[i]) keep_rounded(&s, contracts, &contracts[i], elsewhere);
         any = inline_locals(s);
     }
     free(products);
     free(elsewhere);
+    free(contracts);
     if (!there) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     if (any && !graph->full) hr_graph_drop_unread(graph);
     return hr_graph_status(graph);

@@ -37,10 +37,15 @@ static const hr_step *maker_of(const masking *r, const hr_expr *node, int from, 
     return NULL;
 }
 
+/* What an element that is one a row is made from. */
+static const hr_expr *row_value(const masking *r, const hr_expr *node) {
+    const hr_step *made = maker_of(r, node, r->first + 1, r->last - 1);
+    return made && made->kind == HR_STEP_ROW ? made->value : node;
+}
+
 /* The sum of exponentials, and others of the row beside it. */
 static bool is_total(const masking *r, const hr_expr *node) {
-    const hr_step *made = maker_of(r, node, r->first + 1, r->last - 1);
-    if (made && made->kind == HR_STEP_ROW) node = made->value;
+    node = row_value(r, node);
     if (node->op == HR_OP_ADD && node->args[1]->op == HR_OP_EXP) node = node->args[0];
     return node->op == HR_OP_ELEMENT && r->total[node->tensor];
 }
@@ -67,8 +72,7 @@ static bool is_of_key(const masking *r, const hr_expr *node) {
 
 /* The maximum, or 0 in its place where it is infinite, or something of the row that is larger. */
 static bool is_largest(const masking *r, const hr_expr *node) {
-    const hr_step *made = maker_of(r, node, r->first + 1, r->last - 1);
-    if (made && made->kind == HR_STEP_ROW) node = made->value;
+    node = row_value(r, node);
     if (node->op == HR_OP_MAX && is_largest(r, node->args[0])) return !is_of_key(r, node->args[1]);
     if (node->op == HR_OP_MAX && is_largest(r, node->args[1])) return !is_of_key(r, node->args[0]);
     if (node->op == HR_OP_WHERE && hr_expr_is_zero(node->args[1])) node = node->args[2];
@@ -78,8 +82,7 @@ static bool is_largest(const masking *r, const hr_expr *node) {
 /* Those, or logsumexp: log(total) + peak. */
 static bool is_peak(const masking *r, const hr_expr *node) {
     if (is_largest(r, node)) return true;
-    const hr_step *made = maker_of(r, node, r->first + 1, r->last - 1);
-    if (made && made->kind == HR_STEP_ROW) node = made->value;
+    node = row_value(r, node);
     return node->op == HR_OP_ADD && node->args[0]->op == HR_OP_LOG && is_total(r, node->args[0]->args[0]) &&
            is_largest(r, node->args[1]);
 }

@@ -266,13 +266,18 @@ static hr_expr *sum_apart(normaliser *n, const hr_expr *expr, const product *who
     return sum_apart(n, expr, &rest);
 }
 
+/* The factors of a sum over a product; false where it is none, or has too many. */
+static bool factors_of(const normaliser *n, const hr_expr *expr, hr_expr *body, product *whole) {
+    const bool real = expr->type == HR_F32 || expr->type == HR_F64;
+    *whole = (product){expr->bound_count, expr->bound, 0, {0}};
+    return n->extents && expr->op == HR_OP_REDUCE_SUM && real && body->type == expr->type &&
+           add_factors(whole, body) && whole->factor_count > 1;
+}
+
 /* NULL where it is no sum over a product that may be taken apart. */
 static hr_expr *take_apart(normaliser *n, const hr_expr *expr, hr_expr *body) {
-    product whole = {expr->bound_count, expr->bound, 0, {0}};
-    const bool real = expr->type == HR_F32 || expr->type == HR_F64;
-    if (!n->extents || n->graph->full || expr->op != HR_OP_REDUCE_SUM || !real || expr->bound_count < 2 ||
-        body->type != expr->type || !add_factors(&whole, body) || whole.factor_count < 2)
-        return NULL;
+    product whole;
+    if (n->graph->full || expr->bound_count < 2 || !factors_of(n, expr, body, &whole)) return NULL;
     return sum_apart(n, expr, &whole);
 }
 
@@ -294,12 +299,9 @@ static bool factors_differ(const normaliser *n, const product *p) {
 /* A matrix product times constants: these leave the sum, whose operands stay what they are in memory. NULL
  * where it is none. */
 static hr_expr *pull_constants(normaliser *n, const hr_expr *expr, hr_expr *body) {
-    product whole = {expr->bound_count, expr->bound, 0, {0}}, rest = whole;
-    const bool real = expr->type == HR_F32 || expr->type == HR_F64;
+    product whole, rest = {expr->bound_count, expr->bound, 0, {0}};
     hr_expr *constant = NULL;
-    if (!n->extents || expr->op != HR_OP_REDUCE_SUM || !real || body->op != HR_OP_MUL ||
-        body->type != expr->type || !add_factors(&whole, body))
-        return NULL;
+    if (!factors_of(n, expr, body, &whole)) return NULL;
     for (int f = 0; f < whole.factor_count; f++) {
         hr_expr *factor = whole.factors[f];
         if (hr_expr_find(factor, varies, NULL))

@@ -6,6 +6,12 @@
 #include "ir/visit.h"
 #include "plan/plan.h"
 
+/* The statement's value is rounded to 16 bits: as a local it takes two bytes. */
+static inline bool hr_statement_is_half(const hr_statement *statement) {
+    const hr_expr *value = statement->value;
+    return value->op == HR_OP_CONVERT && (value->dtype == HR_BF16 || value->dtype == HR_F16);
+}
+
 /* Before there is a graph. The extents of short axes that a window walks, and, with `rows`, of short rows and
  * of few rows that are added up, by extent, for hr_graph_create_fixed(): as numbers of the text they are
  * written out. NULL = there is none, or no memory. */

@@ -37,32 +37,28 @@ static void narrow_locals(hr_graph *graph, const hr_plan *plan) {
     for (int s = 0; s < function->statement_count; s++) {
         const hr_statement *statement = &function->statements[s];
         hr_tensor *tensor = &function->tensors[statement->tensor];
-        const hr_expr *value = statement->value;
         const bool local =
             tensor->role == HR_ROLE_LOCAL && graph->storage[statement->tensor] == statement->tensor;
         if (local && plan->materialised[statement->tensor] && statement->store == HR_STORE_WHOLE &&
-            value->op == HR_OP_CONVERT && (value->dtype == HR_BF16 || value->dtype == HR_F16))
-            tensor->dtype = value->dtype;
+            hr_statement_is_half(statement))
+            tensor->dtype = statement->value->dtype;
     }
 }
 
 static hr_status group_once(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused) {
     plan->stage_count = 0;
     HR_TRY(hr_pass_group(graph, extents, plan, unfused));
-    return hr_pass_materialise(graph, plan);
+    HR_TRY(hr_pass_materialise(graph, plan));
+    if (!unfused) narrow_locals(graph, plan);
+    return HR_OK;
 }
 
 /* Stages, and once more where locals that they would keep are better made anew. */
 static hr_status group(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused) {
-    bool any = false;
+    bool again = false;
     HR_TRY(group_once(graph, extents, plan, unfused));
-    if (unfused) return HR_OK;
-    narrow_locals(graph, plan);
-    HR_TRY(hr_pass_recompute(graph, plan, &any));
-    if (!any) return HR_OK;
-    HR_TRY(group_once(graph, extents, plan, false));
-    narrow_locals(graph, plan);
-    return HR_OK;
+    if (!unfused) HR_TRY(hr_pass_recompute(graph, plan, &again));
+    return again ? group_once(graph, extents, plan, false) : HR_OK;
 }
 
 static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused) {

@@ -7,6 +7,7 @@
  * of three, and of three rows, each an element of the result. Whatever else is made of rows of three, as
  * softmax or a map, is less than a vector of each: loops whose length is a number are written out.
  */
+#include "ir/graph.h"
 #include "ir/visit.h"
 #include "plan/passes.h"
 
@@ -22,7 +23,6 @@ typedef struct finder {
     const int64_t *extents;
     bool rows; /* lanes run along rows, and what is made of short ones is written out, too */
     const hr_statement *statement; /* in hand */
-    int domain;                    /* its indices */
     int64_t *fixed;
     bool *seen; /* by index */
     int found;
@@ -63,8 +63,8 @@ static int64_t most_of(const finder *f, const hr_expr *reduction, int index) {
                        reduction->op == HR_OP_REDUCE_MAX || reduction->op == HR_OP_REDUCE_MIN ||
                        reduction->op == HR_OP_REDUCE_PROD;
     if (hr_expr_find(reduction->args[0], is_window, &(walked){(finder *)f, index})) return TAPS_MOST;
-    if (!terms || !f->rows || !f->domain) return 0;
-    const int indices = f->domain + reduction->bound_count;
+    if (!terms || !f->rows || !f->statement->domain_count) return 0;
+    const int indices = f->statement->domain_count + reduction->bound_count;
     const hr_expr *largest = hr_expr_find(reduction->args[0], is_largest, &indices);
     if (!largest) return 0;
     return largest->args[largest->arg_count - 1]->index == index ? ROW_MOST : ROWS_MOST;
@@ -80,21 +80,16 @@ static void fix(finder *f, int index, int64_t most) {
     f->found++;
 }
 
-static bool is_of_domain(const hr_statement *statement, int index) {
-    for (int i = 0; i < statement->domain_count; i++)
-        if (statement->domain[i] == index) return true;
-    return false;
-}
-
 /* Rows of an array that is given, read as they lie, an element for each of the statement: the operands of a
  * product are none. */
 static void look_at_rows(finder *f, const hr_expr *element) {
     const hr_tensor *tensor = &f->function->tensors[element->tensor];
-    if (!f->rows || element->arg_count < 2 || element->arg_count != f->domain ||
+    if (!f->rows || element->arg_count < 2 || element->arg_count != f->statement->domain_count ||
         (tensor->role != HR_ROLE_INPUT && tensor->role != HR_ROLE_INOUT))
         return;
     for (int a = 0; a < element->arg_count; a++)
-        if (element->args[a]->op != HR_OP_INDEX || !is_of_domain(f->statement, element->args[a]->index))
+        if (element->args[a]->op != HR_OP_INDEX ||
+            !hr_indices_have(f->statement->domain, f->statement->domain_count, element->args[a]->index))
             return;
     fix(f, element->args[element->arg_count - 1]->index, ROW_MOST);
 }
@@ -116,8 +111,7 @@ const int64_t *hr_short_axes(const hr_function *function, const int64_t *extents
     hr_walk walk = {.leave = look_at, .context = &f};
     for (int s = 0; s < function->statement_count; s++) {
         f.statement = &function->statements[s];
-        f.domain = f.statement->domain_count;
-        hr_walk_through(&walk, function->statements[s].value);
+        hr_walk_through(&walk, f.statement->value);
     }
     hr_walk_end(&walk);
     return f.found ? f.fixed : NULL;

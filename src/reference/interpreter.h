@@ -42,6 +42,11 @@ typedef struct hr_instruction {
                    WHERE and BRANCH: the region of the second argument; that of the third follows. */
 } hr_instruction;
 
+/* The instruction has a loop, with code of its own. */
+static inline bool hr_code_is_fold(int op) {
+    return op < HR_OP_COUNT && (hr_op_is_reduction((hr_op)op) || hr_op_leaves_free((hr_op)op));
+}
+
 typedef struct hr_region {
     int parent, depth;
     int condition; /* instruction */

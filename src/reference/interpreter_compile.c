@@ -60,11 +60,6 @@ static hr_status reserve(hr_reference *reference, size_t size, void **out) {
     return HR_OK;
 }
 
-/* It has a loop, with code of its own. */
-static bool is_fold(hr_op op) {
-    return hr_op_is_reduction(op) || hr_op_leaves_free(op);
-}
-
 /* The arguments that are computed beside it, and not in its loop. */
 static int own_args(const hr_expr *expr) {
     return hr_op_is_reduction(expr->op) || hr_op_is_scan(expr->op) ? 0 : expr->arg_count;
@@ -229,7 +224,7 @@ static hr_status finish(builder *b, const hr_expr *expr) {
             return hr_fail(HR_INTERNAL, "%s is read before it is assigned",
                            b->function->tensors[expr->tensor].name);
     }
-    if (is_fold(expr->op)) HR_TRY(fold_for(b, expr, &made->target));
+    if (hr_code_is_fold((int)expr->op)) HR_TRY(fold_for(b, expr, &made->target));
     b->instruction[expr->id] = number;
     return HR_OK;
 }
@@ -320,7 +315,7 @@ static hr_status find_regions(builder *b, hr_code *code) {
 static bool depends_on_own(const builder *b, const hr_instruction *made) {
     if (b->own_all) return true;
     if (made->op == HR_OP_INDEX) return b->owner[made->expr->index] == b->stamp;
-    if (made->op < HR_OP_COUNT && is_fold((hr_op)made->op)) {
+    if (hr_code_is_fold(made->op)) {
         const hr_fold *fold = &b->reference->folds[made->target];
         for (int i = 0; i < fold->free_count; ++i)
             if (b->owner[fold->free[i]] == b->stamp) return true;
@@ -363,7 +358,7 @@ static hr_status find_shared(builder *b, hr_code *code, own_indices own) {
     for (int i = 0; i < code->count; ++i) {
         hr_instruction *made = &code->instructions[i];
         if (made->op == HR_OP_INDEX) met[i] = own_bit(own, made->expr->index);
-        if (made->op < HR_OP_COUNT && is_fold((hr_op)made->op)) {
+        if (hr_code_is_fold(made->op)) {
             const hr_fold *fold = &b->reference->folds[made->target];
             for (int k = 0; k < fold->free_count; ++k)
                 met[i] |= own_bit(own, fold->free[k]);
@@ -393,7 +388,7 @@ static hr_status build(builder *b, const hr_expr *root, want want, own_indices o
     HR_TRY(find_shared(b, code, own));
     for (int i = 0; i < code->count; ++i) {
         int op = code->instructions[i].op;
-        code->heavy |= op < HR_OP_COUNT && is_fold((hr_op)op);
+        code->heavy |= hr_code_is_fold((int)op);
     }
     return HR_OK;
 }

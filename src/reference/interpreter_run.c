@@ -259,31 +259,10 @@ static void set_index(const hr_reference *reference, const hr_instruction *made,
     if (index->form == HR_FORM_VARYING) memcpy(out->whole, index->whole, (size_t)count * sizeof *out->whole);
 }
 
-/* Whether the instruction runs over a range of its own. */
-static bool folds(int op) {
-    switch (op) {
-    case HR_OP_REDUCE_SUM:
-    case HR_OP_REDUCE_MEAN:
-    case HR_OP_REDUCE_MAX:
-    case HR_OP_REDUCE_MIN:
-    case HR_OP_REDUCE_PROD:
-    case HR_OP_REDUCE_ARGMAX:
-    case HR_OP_REDUCE_ARGMIN:
-    case HR_OP_REDUCE_LOGSUMEXP:
-    case HR_OP_SOFTMAX:
-    case HR_OP_SCAN:
-    case HR_OP_SCAN_BACK:
-    case HR_OP_TOPK:
-        return true;
-    default:
-        return false;
-    }
-}
-
 static hr_status step(hr_reference *reference, hr_code *code, int number, int count) {
     const hr_instruction *made = &code->instructions[number];
     hr_lanes *out = &code->lanes[number];
-    if (folds(made->op)) return hr_fold_run(reference, code, number, count);
+    if (hr_code_is_fold(made->op)) return hr_fold_run(reference, code, number, count);
     switch (made->op) {
     case HR_OP_NUMBER:
     case HR_OP_EXTENT:

@@ -75,9 +75,7 @@ static bool mentions(const hr_reference *reference, const hr_code *code, int ind
     for (int i = 0; i < code->count; ++i) {
         const hr_instruction *made = &code->instructions[i];
         if (made->op == HR_OP_INDEX && made->expr->index == index) return true;
-        if (made->op >= HR_OP_COUNT ||
-            !(hr_op_is_reduction((hr_op)made->op) || hr_op_leaves_free((hr_op)made->op)))
-            continue;
+        if (!hr_code_is_fold(made->op)) continue;
         const hr_fold *fold = &reference->folds[made->target];
         for (int k = 0; k < fold->free_count; ++k)
             if (fold->free[k] == index) return true;

@@ -405,14 +405,10 @@ static void split_take(const hr_plan *plan, const attention_sizes *sizes, hr_cud
 
 /* ---- which of them ---- */
 
-static hr_visit is_of_tensor(const hr_expr *node, const void *tensor) {
-    return hr_visit_until(node->op == HR_OP_ELEMENT && node->tensor == *(const int *)tensor);
-}
-
 bool hr_cuda_attention_reads(const hr_plan *plan, const hr_region *region, int tensor) {
     const hr_stage *last = &plan->stages[region->last];
     for (int i = 0; i < last->step_count; i++)
-        if (hr_expr_find(last->steps[i].value, is_of_tensor, &tensor)) return true;
+        if (hr_expr_reads(last->steps[i].value, tensor)) return true;
     return false;
 }
 

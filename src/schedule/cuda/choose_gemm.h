@@ -42,6 +42,13 @@ typedef struct hr_gemm_side {
         *choice; /* a subscript that follows from the batch: which matrix it is, read as the code runs */
 } hr_gemm_side;
 
+/* Its factors that are one for groups along k. */
+static inline void hr_gemm_scales_take(const hr_packed *factors, hr_gemm_side *side) {
+    side->scale_count = factors->scale_count;
+    for (int s = 0; s < factors->scale_count; s++)
+        side->scale[s] = factors->scale[s];
+}
+
 /* The tile of a block and how it is walked. */
 typedef struct hr_gemm_tile {
     hr_gemm_roles roles;

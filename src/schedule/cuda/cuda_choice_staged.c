@@ -21,7 +21,6 @@ enum {
     THREADS = 128,
     TOGETHER = 7,
     GUESSED = 48,
-    REGISTERS = 65536,
     PIECE = 16,
     BYTES_MOST = 48 << 10
 };
@@ -96,7 +95,7 @@ static int together_of(const hr_stage *stage, int elements) {
     bool guessed = false;
     for (int i = 0; i < stage->step_count; i++)
         guessed |= stage->steps[i].variance != NULL;
-    int fitting = REGISTERS / (THREADS * (elements + GUESSED));
+    int fitting = HR_CUDA_REGISTERS / (THREADS * (elements + GUESSED));
     return guessed && fitting < TOGETHER ? fitting : TOGETHER;
 }
 

@@ -155,10 +155,6 @@ static bool rights_lie(const hr_plan *plan, const hr_cuda_gemm *gemm) {
     return lie;
 }
 
-static int64_t aligned(int64_t bytes) {
-    return hr_saturate_product(hr_divide_up(bytes, ALIGNMENT), ALIGNMENT);
-}
-
 static void lay_out(const hr_gemm_sizes *s, int64_t mn, hr_cuda_gemm *gemm, hr_gemm_side *side) {
     int64_t along = side->k_major ? s->k : mn, lines = side->k_major ? mn : s->k,
             pitch = hr_divide_up(along, CHUNK) * CHUNK;
@@ -170,8 +166,9 @@ static void lay_out(const hr_gemm_sizes *s, int64_t mn, hr_cuda_gemm *gemm, hr_g
                                 .size = {along, lines, s->batch * side->parts},
                                 .stride = {1, pitch, lines * pitch},
                                 .offset = gemm->work_bytes};
-    gemm->work_bytes += aligned(hr_saturate_product(hr_saturate_product(s->batch * side->parts, lines),
-                                                    pitch * (int64_t)sizeof(uint16_t)));
+    gemm->work_bytes += hr_round_up(hr_saturate_product(hr_saturate_product(s->batch * side->parts, lines),
+                                                        pitch * (int64_t)sizeof(uint16_t)),
+                                    ALIGNMENT);
 }
 
 /* Products of parts, the smallest first, so that they are not lost beside the sum of the large ones. */
@@ -211,7 +208,8 @@ static bool lay_sides(const hr_plan *plan, const hr_gemm_sizes *s, bool fits, hr
         laid.stacked[i].parts = 1;
     pairs_make(&laid);
     laid.lay_blocks = (int64_t)hr_limits_threads(&plan->limits) * HR_GEMM_LAY_WAVES;
-    laid.work_bytes = hr_gemm_has_flags(&laid) ? aligned(laid.lay_blocks * (int64_t)sizeof(int)) : 0;
+    laid.work_bytes =
+        hr_gemm_has_flags(&laid) ? hr_round_up(laid.lay_blocks * (int64_t)sizeof(int), ALIGNMENT) : 0;
     lay_out(s, s->m, &laid, &laid.left);
     lay_out(s, s->n, &laid, &laid.right);
     for (int i = 0; i < laid.rights - 1; i++)
@@ -283,9 +281,7 @@ static const hr_expr *scaled_element(const hr_plan *plan, const int64_t *extents
             return NULL;
         columns = hr_saturate_product(columns, size);
     }
-    for (int s = 0; s < factors.scale_count; s++)
-        side->scale[s] = factors.scale[s];
-    side->scale_count = factors.scale_count;
+    hr_gemm_scales_take(&factors, side);
     return element;
 }
 
@@ -318,7 +314,7 @@ static hr_status take_bytes(const hr_plan *plan, const hr_stage *stage, const in
     bytes.by_threads_unaligned = true;
     if (hr_gemm_is_scaled(&bytes)) {
         bytes.lay_blocks = hr_limits_threads(&plan->limits);
-        bytes.work_bytes = aligned(bytes.lay_blocks * (int64_t)sizeof(int));
+        bytes.work_bytes = hr_round_up(bytes.lay_blocks * (int64_t)sizeof(int), ALIGNMENT);
     }
     *taken = bytes.left.view.rank && bytes.right.view.rank && bytes.left.k_major && bytes.right.k_major;
     if (*taken) *out = bytes;

@@ -81,9 +81,7 @@ static hr_status packed_find(const finder *f, hr_dtype dtype, hr_gemm_side *side
     if (!side->view.rank) return HR_OK;
     side->raw = packed.element;
     side->raw_bytes = STEP * 4 / packed.word_numbers;
-    side->scale_count = packed.scale_count;
-    for (int s = 0; s < packed.scale_count; s++)
-        side->scale[s] = packed.scale[s];
+    hr_gemm_scales_take(&packed, side);
     side->number =
         hr_packed_factors(f->plan->normal, f->extents, f->contract, f->contract->left, &(hr_packed){0});
     *group = packed.scale_count ? packed.group : 0;
@@ -119,9 +117,7 @@ static hr_status bytes_find(const finder *f, hr_gemm_side *side, int64_t *group)
     side->raw = element;
     side->number = number;
     side->raw_bytes = STEP;
-    side->scale_count = factors.scale_count;
-    for (int s = 0; s < factors.scale_count; s++)
-        side->scale[s] = factors.scale[s];
+    hr_gemm_scales_take(&factors, side);
     *group = factors.scale_count ? factors.group : 0;
     return HR_OK;
 }
@@ -175,7 +171,6 @@ static bool groups_fit(int64_t group) {
 
 static void take(const finder *f, const hr_gemm_side *left, const hr_gemm_side *right, int64_t group,
                  hr_cuda_gemm *out) {
-    const int64_t flags = hr_limits_threads(&f->plan->limits) * (int64_t)sizeof(int);
     out->left = *left;
     out->right = *right;
     out->left.value = f->contract->left;
@@ -187,7 +182,7 @@ static void take(const finder *f, const hr_gemm_side *left, const hr_gemm_side *
     out->scale_k = (int)group;
     if (!left->scale_count) return;
     out->lay_blocks = hr_limits_threads(&f->plan->limits);
-    out->work_bytes = hr_divide_up(flags, ALIGNMENT) * ALIGNMENT;
+    out->work_bytes = hr_round_up(out->lay_blocks * (int64_t)sizeof(int), ALIGNMENT);
 }
 
 hr_status hr_gemm_raw_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,

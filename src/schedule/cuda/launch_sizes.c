@@ -116,8 +116,7 @@ bool hr_cuda_general_sums(const hr_stage *stage) {
 }
 
 bool hr_cuda_general_begins(const hr_plan *plan, const hr_stage *stage) {
-    const hr_cuda_choice none = {0};
-    return hr_stage_kernels_of(plan, stage, &none).begin;
+    return starts_at_zero(plan, stage);
 }
 
 const hr_size *hr_cuda_general_size(hr_sizes *sizes, const hr_plan *plan, const hr_stage *stage) {

@@ -48,6 +48,24 @@ static hr_tensor_map map_of(const hr_gemm_view *view, hr_dtype dtype, hr_gemm_bo
     return map;
 }
 
+/* Bytes of the locals that stand before `tensor` in scratch memory. */
+static hr_status locals_before(const hr_plan *plan, int tensor, const int64_t *extents, int64_t *out) {
+    return hr_plan_locals_bytes(plan, tensor, extents, HR_CUDA_LOCAL_MORE, HR_CUDA_LOCAL_UNIT, out);
+}
+
+/* Of a tensor. `work`: bytes of the scratch memory in front of the first local. */
+static hr_status tensor_map(const hr_plan *plan, const int64_t *extents, const hr_gemm_view *view,
+                            hr_gemm_box box, int64_t work, hr_tensor_map *out) {
+    const int tensor = plan->storage[view->tensor];
+    *out = map_of(view, plan->normal->tensors[view->tensor].dtype, box);
+    out->tensor = tensor;
+    if (tensor < hr_function_arguments(plan->source)) return HR_OK;
+    HR_TRY(locals_before(plan, tensor, extents, &out->offset));
+    out->offset += work;
+    out->tensor = HR_MAP_SCRATCH;
+    return HR_OK;
+}
+
 /* In the order of its kernel's parameters: left, right and those stacked on it, results, what is staged.
  * `work`: bytes of the scratch memory in front of the first local. Nothing where the main loop takes no maps.
  */
@@ -68,34 +86,8 @@ static hr_status gemm_maps(const hr_plan *plan, const int64_t *extents, const hr
             map->offset = view->offset;
             continue;
         }
-        int tensor = plan->storage[view->tensor];
-        *map = map_of(view, plan->normal->tensors[view->tensor].dtype, hr_cuda_gemm_box(gemm, i));
-        map->tensor = tensor < hr_function_arguments(plan->source) ? tensor : HR_MAP_SCRATCH;
-        if (map->tensor != HR_MAP_SCRATCH) continue;
-        HR_TRY(hr_cuda_locals_before(plan, tensor, extents, &map->offset));
-        map->offset += work;
+        HR_TRY(tensor_map(plan, extents, view, hr_cuda_gemm_box(gemm, i), work, map));
     }
-    return HR_OK;
-}
-
-/* `work`: bytes of the scratch memory in front of the first local. */
-static hr_status attention_map(const hr_plan *plan, const int64_t *extents, const hr_gemm_view *view,
-                               int rows, int64_t work, hr_tensor_map *out) {
-    const hr_dtype dtype = plan->normal->tensors[view->tensor].dtype;
-    *out = (hr_tensor_map){.tensor = plan->storage[view->tensor],
-                           .type = dtype == HR_BF16 ? HR_MAP_BF16 : HR_MAP_F16,
-                           .rank = view->rank,
-                           .swizzle = HR_MAP_SWIZZLE_128,
-                           .promotion = HR_MAP_L2_256};
-    for (int axis = 0; axis < view->rank; axis++) {
-        out->dims[axis] = view->size[axis];
-        out->strides[axis] = view->stride[axis] * (int64_t)hr_dtype_size(dtype);
-        out->box[axis] = axis == 0 ? HR_ATTENTION_SPAN : axis == 1 ? rows : 1;
-    }
-    if (out->tensor < hr_function_arguments(plan->source)) return HR_OK;
-    HR_TRY(hr_cuda_locals_before(plan, out->tensor, extents, &out->offset));
-    out->offset += work;
-    out->tensor = HR_MAP_SCRATCH;
     return HR_OK;
 }
 
@@ -104,9 +96,10 @@ static hr_status attention_maps(const hr_plan *plan, const int64_t *extents,
     const hr_gemm_view *views[] = {&attention->query, &attention->key, &attention->value};
     if (attention->mainloop == HR_ATTENTION_SPLIT || attention->widens) return HR_OK;
     launch->map_count = 3;
-    for (int i = 0; i < launch->map_count; i++)
-        HR_TRY(attention_map(plan, extents, views[i], i ? attention->tile_n : attention->tile_m, work,
-                             &launch->maps[i]));
+    for (int i = 0; i < launch->map_count; i++) {
+        const hr_gemm_box box = {HR_ATTENTION_SPAN, i ? attention->tile_n : attention->tile_m};
+        HR_TRY(tensor_map(plan, extents, views[i], box, work, &launch->maps[i]));
+    }
     return HR_OK;
 }
 
@@ -115,8 +108,10 @@ static hr_status backward_maps(const hr_plan *plan, const int64_t *extents, cons
     const hr_gemm_view *views[] = {keys ? &b->key : &b->query, keys ? &b->value : &b->given,
                                    keys ? &b->query : &b->key, keys ? &b->given : &b->value};
     launch->map_count = 4;
-    for (int i = 0; i < launch->map_count; i++)
-        HR_TRY(attention_map(plan, extents, views[i], i < 2 ? b->tile_m : b->tile_n, work, &launch->maps[i]));
+    for (int i = 0; i < launch->map_count; i++) {
+        const hr_gemm_box box = {HR_ATTENTION_SPAN, i < 2 ? b->tile_m : b->tile_n};
+        HR_TRY(tensor_map(plan, extents, views[i], box, work, &launch->maps[i]));
+    }
     return HR_OK;
 }
 
@@ -310,14 +305,10 @@ void hr_cuda_aligned(const hr_plan *plan, hr_tensor_set *out) {
 
 /* ---- scratch: partial results first, which stages use one after the other, then locals ---- */
 
-hr_status hr_cuda_locals_before(const hr_plan *plan, int tensor, const int64_t *extents, int64_t *out) {
-    return hr_plan_locals_bytes(plan, tensor, extents, HR_CUDA_LOCAL_MORE, HR_CUDA_LOCAL_UNIT, out);
-}
-
 hr_status hr_cuda_scratch(const hr_plan *plan, const int64_t *extents, int64_t *out) {
     int64_t locals;
     HR_TRY(hr_cuda_work_bytes(plan, extents, out));
-    HR_TRY(hr_cuda_locals_before(plan, plan->normal->tensor_count, extents, &locals));
+    HR_TRY(locals_before(plan, plan->normal->tensor_count, extents, &locals));
     if (__builtin_add_overflow(*out, locals, out))
         return hr_fail(HR_BAD_INPUT, "kernel %.60s needs more memory than there are addresses",
                        plan->source->name);

@@ -53,11 +53,9 @@ hr_status hr_cuda_stage_launches(const hr_plan *plan, const int64_t *extents, in
                                  hr_launch *out, int max, int *count);
 /* Whether launches of other extents may use what was made for `made`. */
 bool hr_cuda_serves(const hr_plan *plan, const int64_t *made, const int64_t *extents);
-/* Bytes of scratch memory; of these what stages use one after the other; locals that stand before `tensor`.
- */
+/* Bytes of scratch memory; of these what stages use one after the other. */
 hr_status hr_cuda_scratch(const hr_plan *plan, const int64_t *extents, int64_t *out);
 hr_status hr_cuda_work_bytes(const hr_plan *plan, const int64_t *extents, int64_t *most);
-hr_status hr_cuda_locals_before(const hr_plan *plan, int tensor, const int64_t *extents, int64_t *out);
 /* The arrays whose beginning the kernels ask for. */
 void hr_cuda_aligned(const hr_plan *plan, hr_tensor_set *out);
 
