@@ -491,30 +491,25 @@ static hr_status begin(const hr_record_options *asked, const char *library, hr_r
     void *recorder =
         dlopen(library, RTLD_NOW | RTLD_LOCAL); /* stays: CUPTI calls it until the process ends */
     bool (*start)(void) = NULL;
+    void (*end)(void) = NULL;
     if (recorder) *(void **)&start = dlsym(recorder, "headroom_record_begin");
-    if (recorder) *(void **)&recording->end = dlsym(recorder, "headroom_record_end");
-    if (!start || !recording->end) {
+    if (recorder) *(void **)&end = dlsym(recorder, "headroom_record_end");
+    if (!start || !end) {
         const char *why = dlerror();
-        recording->end = NULL;
         return hr_fail(HR_NOT_AVAILABLE, "the recorder %s cannot be loaded: %s", library,
                        why ? why : "it is of another version");
     }
-    if (getenv("HEADROOM_RECORD_FILE")) {
-        recording->end = NULL;
+    if (getenv("HEADROOM_RECORD_FILE"))
         return hr_fail(HR_BAD_INPUT, "this process is being recorded already");
-    }
     settings settings;
     make_settings(asked, library, &recording->place, &settings);
-    hr_status status = keep_environment(recording);
-    if (status != HR_OK) { /* nothing was changed yet */
-        recording->end = NULL;
-        return status;
-    }
-    status = set_environment(&settings);
+    HR_TRY(keep_environment(recording));
+    hr_status status = set_environment(&settings);
     if (status == HR_OK && !start()) status = hr_fail(HR_IO, "%s cannot be written", recording->place.prefix);
-    if (status == HR_OK) return HR_OK;
-    recording->end = NULL;
-    restore_environment(recording);
+    if (status == HR_OK)
+        recording->end = end;
+    else
+        restore_environment(recording);
     return status;
 }
 

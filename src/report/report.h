@@ -20,6 +20,8 @@ hr_words hr_words_ratio(double ratio, const char *sign);
 hr_words hr_words_percent(double part);
 /* Scaled by 1024: (49152) -> "48 KB". */
 hr_words hr_words_capacity(double bytes);
+/* "stop", "most" and so on: why a text ended. */
+const char *hr_text_end_word(hr_text_end end);
 
 /* All operations of a floor, whatever unit does them. */
 double hr_floor_operations(const hr_floor *floor);

@@ -2,6 +2,7 @@
  *
  * In: responses. Out: lines.
  */
+#include "base/clock.h"
 #include "base/handle.h"
 #include "base/memory.h"
 #include "report/json_value.h"
@@ -10,7 +11,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- one response ---- */
 
@@ -26,7 +26,6 @@ static hr_status tokens_text(const hr_model *model, const hr_response *response,
 
 hr_status hr_report_response_json(const hr_model *model, const hr_request *request,
                                   const hr_response *response, int number, char **out) {
-    static const char *const ends[] = {"stop", "most", "context", "cancelled"};
     HR_TRY(hr_handle_check(model, HR_HANDLE_MODEL, __func__));
     HR_TRY(hr_pointer_check(request, "request", __func__));
     HR_TRY(hr_pointer_check(response, "response", __func__));
@@ -37,9 +36,8 @@ hr_status hr_report_response_json(const hr_model *model, const hr_request *reque
         const long before = hr_memory_wants();
         json_t *root = json_object();
         hr_value_set_whole(root, "request", number);
-        hr_value_set_text(root, "text", text.length ? text.data : "");
-        hr_value_set_text(root, "end",
-                          (unsigned)response->end < sizeof ends / sizeof *ends ? ends[response->end] : "");
+        hr_value_set_text(root, "text", hr_text_data(&text));
+        hr_value_set_text(root, "end", hr_text_end_word(response->end));
         hr_value_set_whole(root, "prompt_tokens", request->count);
         hr_value_set_whole(root, "reused_tokens", response->reused);
         hr_value_set_whole(root, "tokens", response->count);
@@ -54,11 +52,6 @@ hr_status hr_report_response_json(const hr_model *model, const hr_request *reque
 
 /* ---- all ---- */
 
-static int by_rising(const void *a, const void *b) {
-    const double first = *(const double *)a, second = *(const double *)b;
-    return (first > second) - (first < second);
-}
-
 /* The least time within which `share` of the responses were there. */
 static double percentile(const double *sorted, int count, double share) {
     int place = (int)ceil(share * count) - 1;
@@ -67,7 +60,7 @@ static double percentile(const double *sorted, int count, double share) {
 
 static void latency_line(hr_sheet *paper, const char *label, double *times, int count) {
     const bool unicode = paper->style.unicode;
-    qsort(times, (size_t)count, sizeof *times, by_rising);
+    qsort(times, (size_t)count, sizeof *times, hr_compare_doubles);
     hr_sheet_label(paper, label);
     hr_sheet_format(paper, HR_INK_PLAIN, "p50 %s%sp99 %s",
                     hr_words_time(percentile(times, count, 0.5), unicode).text, hr_sheet_dot(paper),

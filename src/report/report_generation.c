@@ -169,11 +169,6 @@ static hr_status generation_text(const hr_generation_report *report, const step_
 
 /* ---- JSON ---- */
 
-static const char *end_word(hr_text_end end) {
-    static const char *const words[] = {"stop", "most", "context", "cancelled"};
-    return (unsigned)end < sizeof words / sizeof *words ? words[end] : "";
-}
-
 static json_t *kernels_value(const step_times *times, bool floors) {
     json_t *list = json_array();
     for (int i = 0; i < times->count; i++) {
@@ -198,7 +193,7 @@ static hr_status generation_json(const hr_generation_report *report, const step_
     hr_value_set_text(root, "family", report->model.family);
     hr_value_set_text(root, "device", report->device_name);
     hr_value_set_text(root, "text", report->text);
-    hr_value_set_text(root, "end", end_word(made->end));
+    hr_value_set_text(root, "end", hr_text_end_word(made->end));
     hr_value_set_whole(prefill, "tokens", made->fed_tokens);
     hr_value_set_real(prefill, "seconds", made->prompt_seconds);
     hr_value_set_real(prefill, "tokens_per_second", rate((double)made->fed_tokens, made->prompt_seconds));

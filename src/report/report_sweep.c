@@ -362,9 +362,10 @@ hr_status hr_report_sweep_html(const hr_extent_sweep *sweep, char **out) {
         hr_text_clear(&fixed);
     }
     hr_text_format(&page, "</p>");
-    if (busiest_of(sweep)) {
+    const hr_extent_point *busiest = busiest_of(sweep);
+    if (busiest) {
         hr_text_format(&page, "<p class='about'>");
-        busy_append(&busy, sweep, busiest_of(sweep));
+        busy_append(&busy, sweep, busiest);
         hr_html_escape(&page, hr_text_data(&busy));
         hr_text_clear(&busy);
         hr_text_format(&page, "</p>");

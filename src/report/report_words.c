@@ -61,6 +61,11 @@ hr_words hr_words_capacity(double bytes) {
     return words;
 }
 
+const char *hr_text_end_word(hr_text_end end) {
+    static const char *const words[] = {"stop", "most", "context", "cancelled"};
+    return (unsigned)end < sizeof words / sizeof *words ? words[end] : "";
+}
+
 double hr_floor_operations(const hr_floor *floor) {
     return floor->tensor_flops + floor->vector_flops + floor->special_ops;
 }

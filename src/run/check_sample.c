@@ -403,11 +403,6 @@ static hr_status samples_make(hr_kernel *kernel, int64_t points, hr_samples *out
     return hr_mirrors_create(kernel, &out->mirrors);
 }
 
-static int smaller_first(const void *a, const void *b) {
-    const double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 /* How large the elements of each tensor are, and what they may be off. */
 static hr_status samples_measure(hr_samples *samples) {
     double *sorted = calloc((size_t)samples->count + 1, sizeof *sorted);
@@ -421,7 +416,7 @@ static hr_status samples_measure(hr_samples *samples) {
             if (isfinite(meaning->error)) sorted[count++] = meaning->error;
             if (isfinite(meaning->value)) squares += meaning->value * meaning->value, finite++;
         }
-        qsort(sorted, (size_t)count, sizeof *sorted, smaller_first);
+        qsort(sorted, (size_t)count, sizeof *sorted, hr_compare_doubles);
         samples->errors[i] = count ? sorted[count / 2] : 0;
         samples->sizes[i] = finite ? sqrt(squares / (double)finite) : 0;
     }

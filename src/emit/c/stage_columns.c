@@ -62,12 +62,6 @@ void hr_stage_chains_end(hr_stage_printer *s) {
 
 enum { COLUMN_WAYS = 4 };
 
-typedef struct column_tasks {
-    const char *first, *last; /* the tasks of the group, as C expressions; last NULL: it is a whole group */
-    void (*print_indices)(void *context);
-    void *context;
-} column_tasks;
-
 /* Where the sum of the lanes at i stands: the first is that of the pass's first lanes. */
 static const char *sum_place(const hr_lane_pass *pass) {
     return strcmp(pass->first, "0") == 0 ? "i" : "i - first";
@@ -105,18 +99,19 @@ static void print_group_adds(hr_printer *p, const hr_lane_pass *pass) {
     }
 }
 
-/* All tasks of the group on the lanes from i on. */
-static void print_group_tasks(hr_printer *p, const hr_lane_pass *pass, const column_tasks *tasks, int ways) {
-    if (tasks->last) {
-        hr_print(p, "for (int64_t task = %s; task < %s; task++) {", tasks->first, tasks->last);
+/* All tasks of the group, up to `last` or a whole one, on the lanes from i on. */
+static void print_group_tasks(hr_stage_printer *s, const hr_lane_pass *pass, const char *last, int ways) {
+    hr_printer *p = s->p;
+    if (last) {
+        hr_print(p, "for (int64_t task = group; task < %s; task++) {", last);
     } else {
         hr_text_format(p->out, "#pragma GCC unroll %d\n", HR_COLUMN_GROUP);
         hr_print(p, "for (int t = 0; t < %d; t++) {", HR_COLUMN_GROUP);
-        hr_print(p, "    const int64_t task = %s + t;", tasks->first);
+        hr_print(p, "    const int64_t task = group + t;");
     }
     p->indent++;
     hr_printer_forget(p, HR_AT_TASK);
-    tasks->print_indices(tasks->context);
+    hr_stage_task_indices(s);
     for (int i = 0; i < pass->step_count; i++)
         hr_expr_prepare(p, pass->steps[i].value, HR_AT_TASK);
     for (int i = 0; i < pass->step_count && p->outer_count; i++)
@@ -143,14 +138,15 @@ static void print_group_tasks(hr_printer *p, const hr_lane_pass *pass, const col
 /* Sums over a group of tasks, one for each lane: the loop over the lanes is outside, that over the tasks
  * inside, so that the sums stay in registers for as many tasks as the group has. None of the steps needs a
  * value that the tasks compute. */
-static void print_column_loop(hr_printer *p, const hr_lane_pass *pass, const column_tasks *tasks) {
+static void print_column_loop(hr_stage_printer *s, const hr_lane_pass *pass, const char *last) {
+    hr_printer *p = s->p;
     hr_print(p, "int64_t i = %s;", pass->first);
     hr_print(p, "for (; i + %d * HR_LANES <= %s; i += %d * HR_LANES) {", COLUMN_WAYS, pass->last,
              COLUMN_WAYS);
     p->indent++;
     p->way = "0";
     print_group_sums(p, pass, COLUMN_WAYS, "");
-    print_group_tasks(p, pass, tasks, COLUMN_WAYS);
+    print_group_tasks(s, pass, last, COLUMN_WAYS);
     print_group_stores(p, pass, COLUMN_WAYS, "");
     p->indent--;
     hr_print(p, "}");
@@ -159,16 +155,12 @@ static void print_column_loop(hr_printer *p, const hr_lane_pass *pass, const col
     hr_print(p, "const int lanes = %s - i < HR_LANES ? (int)(%s - i) : HR_LANES;", pass->last, pass->last);
     p->part = true;
     print_group_sums(p, pass, 1, ", lanes");
-    print_group_tasks(p, pass, tasks, 1);
+    print_group_tasks(s, pass, last, 1);
     print_group_stores(p, pass, 1, ", lanes");
     p->part = false;
     p->indent--;
     hr_print(p, "}");
     hr_printer_forget(p, HR_AT_TASK);
-}
-
-static void print_indices(void *context) {
-    hr_stage_task_indices(context);
 }
 
 void hr_stage_columns(hr_stage_printer *s, const char *last) {
@@ -184,9 +176,8 @@ void hr_stage_columns(hr_stage_printer *s, const char *last) {
             steps[lanes.step_count++] = (hr_lane_step){
                 .use = HR_LANE_COLUMN, .value = step->value, .reduce = step->reduce, .type = HR_F32, .id = i};
     }
-    column_tasks tasks = {"group", last, print_indices, s};
     hr_stage_prefetch(s, s->stage->pass_count, &lanes);
-    print_column_loop(s->p, &lanes, &tasks);
+    print_column_loop(s, &lanes, last);
 }
 
 /* Where no column is chosen there are no groups. The first of them, as C. */

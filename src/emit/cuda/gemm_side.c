@@ -97,12 +97,9 @@ void hr_gemm_print_scale_member(gemm_printer *g, const hr_gemm_side *side, const
 static void print_at(void *context) {
     gemm_printer *g = context;
     hr_printer *p = g->p;
-    const hr_contract *c = g->contract;
     const hr_expr *raw = g->side->raw;
     hr_print(p, "const int64_t batch = 0, mn = 0;");
-    hr_cuda_print_digits(p, c->batch, c->batch_count, "batch");
-    hr_cuda_print_digits(p, c->m, c->m_count, "mn");
-    hr_cuda_print_digits(p, c->k, c->k_count, "k");
+    print_side_indices(g);
     hr_print(p, "return %s;", hr_emit_offset(p, raw->tensor, raw->args, raw->arg_count));
 }
 
@@ -156,6 +153,15 @@ void hr_gemm_print_raw_members(gemm_printer *g) {
     hr_print(p, "    }");
 }
 
+/* The number of a matrix that `element` stands in; -1 where there is none such. */
+static void print_chosen(gemm_printer *g, const hr_expr *element, const hr_expr *number) {
+    hr_printer *p = g->p;
+    const char *text = hr_expr_text(p, number);
+    if (hr_element_is_checked(p->function, element))
+        text = hr_format(p, "%s ? %s : -1", hr_expr_print_valid(p, element), text);
+    hr_print(p, "return (int)(%s);", text);
+}
+
 /* Which right operand a row chose; -1 = none that there is, which is reported. */
 static void print_choice(void *context) {
     gemm_printer *g = context;
@@ -165,25 +171,15 @@ static void print_choice(void *context) {
     hr_print(p, "const int64_t n = 0, k = 0;");
     hr_cuda_print_digits(p, c->n, c->n_count, "n");
     hr_cuda_print_digits(p, c->k, c->k_count, "k");
-    const char *group = hr_expr_text(p, c->group);
-    if (hr_element_is_checked(p->function, c->grouped))
-        group = hr_format(p, "%s ? %s : -1", hr_expr_print_valid(p, c->grouped), group);
-    hr_print(p, "return (int)(%s);", group);
+    print_chosen(g, c->grouped, c->group);
 }
 
 /* Which matrix of its tensor an operand is; -1 = none that there is, which is reported. */
 static void print_matrix(void *context) {
     gemm_printer *g = context;
-    hr_printer *p = g->p;
-    const hr_contract *c = g->contract;
-    hr_print(p, "const int64_t mn = 0, k = 0;");
-    hr_cuda_print_digits(p, c->batch, c->batch_count, "batch");
-    hr_cuda_print_digits(p, is_left(g) ? c->m : c->n, is_left(g) ? c->m_count : c->n_count, "mn");
-    hr_cuda_print_digits(p, c->k, c->k_count, "k");
-    const char *matrix = hr_expr_text(p, g->side->choice);
-    if (hr_element_is_checked(p->function, g->side->value))
-        matrix = hr_format(p, "%s ? %s : -1", hr_expr_print_valid(p, g->side->value), matrix);
-    hr_print(p, "return (int)(%s);", matrix);
+    hr_print(g->p, "const int64_t mn = 0, k = 0;");
+    print_side_indices(g);
+    print_chosen(g, g->side->value, g->side->choice);
 }
 
 void hr_gemm_print_choice_member(gemm_printer *g, const hr_gemm_side *side) {

@@ -34,7 +34,7 @@ static void declare_tensor(hr_printer *p, int tensor, const char *body) {
     if (hr_emit_occurs(body, strides)) hr_print(p, "const int64_t *const %s = a.%s;", strides, strides);
 }
 
-void hr_emit_kernel(hr_printer *p, const char *signature, hr_text *body) {
+static void print_with_body(hr_printer *p, const char *signature, hr_text *body) {
     const char *text = hr_text_data(body);
     hr_print(p, "%s {", signature);
     p->indent++;
@@ -57,7 +57,7 @@ void hr_cuda_print_function(hr_printer *p, const char *signature, void (*print)(
     hr_text body, *out = hr_print_aside(p, &body);
     print(context);
     hr_print_back(p, out);
-    hr_emit_kernel(p, signature, &body);
+    print_with_body(p, signature, &body);
 }
 
 static void print_kernel(hr_cuda_stage *s, const char *signature, void (*print)(hr_cuda_stage *)) {
@@ -65,7 +65,7 @@ static void print_kernel(hr_cuda_stage *s, const char *signature, void (*print)(
     hr_text body, *out = hr_print_aside(p, &body);
     print(s);
     hr_print_back(p, out);
-    hr_emit_kernel(p, signature, &body);
+    print_with_body(p, signature, &body);
 }
 
 void hr_cuda_print_stage(hr_cuda_stage *s, const char *suffix, int threads, void (*print)(hr_cuda_stage *)) {

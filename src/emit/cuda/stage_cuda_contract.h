@@ -6,8 +6,6 @@
 #include "emit/expression.h"
 
 hr_status hr_emit_contract_cuda(hr_printer *printer, int number);
-/* The finished sum in an epilogue. */
-const char *hr_cuda_sum_text(const hr_printer *printer, const hr_contract *contract);
 /* For a step of the epilogue the products' elements are the finished sums, `sum` or the elements of an array
  * of stacked ones; not any longer. */
 void hr_cuda_name_sums(hr_printer *printer, const hr_contract *contract, const hr_step *step);

@@ -27,7 +27,7 @@ bool hr_cuda_sums_f32(const hr_cuda_stage *s, const hr_step *step) {
     return step->reduce == HR_OP_REDUCE_SUM && sum_dtype(s, step) == HR_F32;
 }
 
-bool hr_cuda_sums_alike(const hr_cuda_stage *s, const hr_step *a, const hr_step *b) {
+static bool sums_alike(const hr_cuda_stage *s, const hr_step *a, const hr_step *b) {
     return a->reduce == b->reduce && sum_dtype(s, a) == sum_dtype(s, b);
 }
 
@@ -94,7 +94,7 @@ static int partner_of(const hr_cuda_stage *s, int i, int *first) {
     const hr_step *steps = s->stage->steps;
     int open = -1;
     for (int k = 0; k < s->stage->step_count; k++) {
-        if (!is_reduced_in(s, k, steps[i].pass) || !hr_cuda_sums_alike(s, &steps[k], &steps[i])) continue;
+        if (!is_reduced_in(s, k, steps[i].pass) || !sums_alike(s, &steps[k], &steps[i])) continue;
         if (open >= 0 && (k == i || open == i)) {
             *first = open;
             return k == i ? open : k;

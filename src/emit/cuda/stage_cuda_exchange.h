@@ -6,9 +6,8 @@
 
 /* The C type that a step accumulates in. */
 const char *hr_cuda_sum_type(const hr_cuda_stage *s, const hr_step *step);
-/* It adds up f32 in f32; two of them reduce the same type in the same way. */
+/* It adds up f32 in f32. */
 bool hr_cuda_sums_f32(const hr_cuda_stage *s, const hr_step *step);
-bool hr_cuda_sums_alike(const hr_cuda_stage *s, const hr_step *a, const hr_step *b);
 /* The value that changes nothing, of that type. */
 const char *hr_cuda_identity(const hr_step *step);
 /* reduce_sum, reduce_max, ... */

@@ -445,7 +445,7 @@ static hr_visit find_apart(void *stage, const hr_expr *node) {
 void hr_cuda_print_wide_loads(hr_cuda_stage *s, int pass) {
     hr_printer *p = s->p;
     s->wide_count = 0;
-    if (s->c->ends != HR_CUDA_ENDS_EXACT || s->c->ends == HR_CUDA_ENDS_STRADDLED || s->c->vector < 2) return;
+    if (s->c->ends != HR_CUDA_ENDS_EXACT || s->c->vector < 2) return;
     hr_walk walk = {.enter = find_apart, .context = s};
     for (int i = 0; i < s->stage->step_count; i++)
         if (hr_cuda_runs_in(s, &s->stage->steps[i], pass)) hr_walk_through(&walk, s->stage->steps[i].value);

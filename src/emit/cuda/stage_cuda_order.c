@@ -37,9 +37,7 @@ static void shut(hr_printer *p, const char *end) {
 }
 
 static void print_place(hr_cuda_stage *s, const char *at) {
-    hr_printer *p = s->p;
-    const int along = s->stage->row[0];
-    hr_emit_scan_place(p, value_of(s), along, at);
+    hr_emit_scan_place(s->p, value_of(s), s->stage->row[0], at);
 }
 
 static void print_store(hr_cuda_stage *s, const char *text, hr_dtype type) {

@@ -33,6 +33,14 @@ function(read_file name out)
   set(${out} "${text}" PARENT_SCOPE)
 endfunction()
 
+# Writes a text as a file, and gives its bytes as an array's.
+function(write_text file text out)
+  file(WRITE "${file}" "${text}")
+  file(READ "${file}" bytes HEX)
+  string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+  set(${out} "${bytes}" PARENT_SCOPE)
+endfunction()
+
 set(joined "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <string.h>\n")
 foreach(name ${PRELUDE_FILES})
   read_file(${name} text)
@@ -53,9 +61,7 @@ foreach(name ${PRELUDE_FILES})
   endif()
   string(APPEND joined "\n${text}")
 endforeach()
-file(WRITE "${HEADER}" "${joined}")
-file(READ "${HEADER}" bytes HEX)
-string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," bytes "${bytes}")
+write_text("${HEADER}" "${joined}" bytes)
 
 set(joined "")
 foreach(name cuda_machine gemm_ampere gemm_operands gemm_hopper_block gemm_hopper attention_classes attention_items attention_softmax attention_hopper attention_split attention_backward cuda_convert gemm_unpack gemm_thin cuda_math cuda_memory cuda_reduce cuda_ring cuda_merge cuda_staged cuda_order cuda_random cuda_list)
@@ -69,9 +75,7 @@ foreach(name scalars convert_bits_scalar convert_scalars math_f32_scalar math_f6
   string(REPLACE "static __device__ inline int64_t i64_floordiv(" "static __host__ __device__ inline int64_t i64_floordiv(" text "${text}")
   string(APPEND joined "\n${text}")
 endforeach()
-file(WRITE "${HEADER}.cuda" "${joined}")
-file(READ "${HEADER}.cuda" cuda_bytes HEX)
-string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," cuda_bytes "${cuda_bytes}")
+write_text("${HEADER}.cuda" "${joined}" cuda_bytes)
 
 # The PTX wrappers. The copies by tensor maps are there for each rank: their holes are the rank, the coordinates'
 # parameters, and the operands in the assembly, which begin at a number that the hole names.
@@ -105,9 +109,7 @@ foreach(rank 1 2 3 4 5)
   string(REPLACE "RANK" "${rank}" text "${text}")
   string(APPEND ptx "\n${text}")
 endforeach()
-file(WRITE "${HEADER}.ptx" "${ptx}")
-file(READ "${HEADER}.ptx" ptx_bytes HEX)
-string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," ptx_bytes "${ptx_bytes}")
+write_text("${HEADER}.ptx" "${ptx}" ptx_bytes)
 file(WRITE "${ARRAY}" "/* Made from src/emit/templates/ by prelude.cmake. */\n#include \"emit/prelude_text.h\"\n"
      "const unsigned char hr_prelude_text[] = {${bytes}0};\nconst size_t hr_prelude_length = sizeof hr_prelude_text - 1;\n"
      "const unsigned char hr_prelude_cuda_text[] = {${cuda_bytes}0};\n"

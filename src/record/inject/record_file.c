@@ -209,8 +209,9 @@ static void give_up(void) {
     char sentence[160];
     snprintf(sentence, sizeof sentence, "recording stopped: the file could not be written (%s)",
              strerror(reason));
-    bool said = reason == ENOMEM ? write_sentence("recording stopped: the process is out of memory", true)
-                                 : write_sentence(sentence, false);
+    const bool of_memory = reason == ENOMEM;
+    bool said =
+        write_sentence(of_memory ? "recording stopped: the process is out of memory" : sentence, of_memory);
     if (!said) {
         said = ftruncate(descriptor, good_length) == 0;
         fprintf(stderr, "headroom record: %s\n", sentence);
