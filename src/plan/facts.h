@@ -14,14 +14,13 @@ typedef enum hr_fact {
     HR_FACT_TASKS_TRANSPOSED = 1 << 6,  /* what is read across is transposed for a group of tasks, not for
                                            loops of a row */
     HR_FACT_NEXT_TASK_AHEAD = 1 << 7,   /* the row of the next task is prefetched */
-    HR_FACT_FIRST_GUESS = 1 << 8,       /* means of rows are sums about their first elements */
-    HR_FACT_FEW_QUERIES = 1 << 9,       /* softmax between products is one kernel for a single query, too */
-    HR_FACT_PACKED_PRODUCTS = 1 << 10,  /* a packed matrix times few vectors is a product: plan/packed.h */
-    HR_FACT_ANY_EXTENTS = 1 << 11,      /* the plan is for all extents: nothing is assumed of those at hand */
-    HR_FACT_GROUPED_PRODUCTS = 1 << 12, /* rows that each choose their matrix are a product of 16 bits */
-    HR_FACT_BYTE_DOTS = 1 << 13,        /* four products of bytes are added to a lane at once */
-    HR_FACT_STACKED_PRODUCTS = 1 << 14, /* products of 16 bits that share their left operand are one walk */
-    HR_FACT_ROWS_CHOOSE = 1 << 15, /* attention whose weights count under a condition leaves out the values
+    HR_FACT_FEW_QUERIES = 1 << 8,       /* softmax between products is one kernel for a single query, too */
+    HR_FACT_PACKED_PRODUCTS = 1 << 9,   /* a packed matrix times few vectors is a product: plan/packed.h */
+    HR_FACT_ANY_EXTENTS = 1 << 10,      /* the plan is for all extents: nothing is assumed of those at hand */
+    HR_FACT_GROUPED_PRODUCTS = 1 << 11, /* rows that each choose their matrix are a product of 16 bits */
+    HR_FACT_BYTE_DOTS = 1 << 12,        /* four products of bytes are added to a lane at once */
+    HR_FACT_STACKED_PRODUCTS = 1 << 13, /* products of 16 bits that share their left operand are one walk */
+    HR_FACT_ROWS_CHOOSE = 1 << 14, /* attention whose weights count under a condition leaves out the values
                                       of the others, whatever they are */
 } hr_fact;
 
@@ -29,6 +28,9 @@ typedef struct hr_facts {
     unsigned set; /* of hr_fact */
     /* A matrix times at most so many vectors is rows of products: with both f32, and with others. */
     int thin_f32, thin;
+    /* Means of rows whose elements have at least so many bytes are sums about their first elements: 0 = none
+     * are. Where threads add up shares about means of their own, elements of 16 bits lose nothing. */
+    int guess_bytes;
     /* Results of one product from which on it fills the device, and a third gains nothing in its walk. */
     double stacked_most;
     double columns_most; /* more sums of columns than these are a stage of their own */

@@ -8,8 +8,10 @@
  * mean (Welford's) has it, and the variance of rows with a large mean follows from sums of their only walk,
  * too (variance.c). Elsewhere g is 0, which loses nothing: a guess that is as large as the elements differ
  * would cost the mean digits, and one that is far from all others most of them. So some elements are asked
- * first whether they are near.
+ * first whether they are near. Where threads share a row, each about a mean of its own, sums of elements of
+ * 16 bits lose nothing: no guess is made for them there (facts.h).
  */
+#include "base/dtype.h"
 #include "plan/assumption.h"
 #include "plan/means.h"
 #include "plan/passes.h"
@@ -79,12 +81,19 @@ static void sum_about(hr_graph *graph, const hr_mean *found) {
     statements[mean + 1].value = hr_graph_binary(graph, HR_OP_ADD, HR_F32, guess, statements[mean + 1].value);
 }
 
-hr_status hr_pass_first_guess(hr_graph *graph, const int64_t *extents) {
+static bool has_bytes(const hr_function *function, const hr_expr *element, int bytes) {
+    const hr_dtype dtype =
+        element->op == HR_OP_ELEMENT ? function->tensors[element->tensor].dtype : element->type;
+    return (int)hr_dtype_size(dtype) >= bytes;
+}
+
+hr_status hr_pass_first_guess(hr_graph *graph, const int64_t *extents, int bytes) {
     hr_function *function = graph->function;
     for (int s = 0; s < function->statement_count && !graph->full; s++) {
         hr_mean found;
         if (hr_mean_find(graph, &function->statements[s], &found) && is_row(function, found.sum->value) &&
-            has_elements(function, found.sum->value, extents) && hr_mean_counts(graph, extents, &found))
+            has_bytes(function, found.element, bytes) && has_elements(function, found.sum->value, extents) &&
+            hr_mean_counts(graph, extents, &found))
             sum_about(graph, &found);
     }
     return hr_graph_status(graph);

@@ -49,8 +49,8 @@ bool hr_columns_are_long(const hr_plan *plan, double columns);
 hr_status hr_pass_positions(hr_graph *graph, const int64_t *extents);
 
 /* Requires unify. Provides: sums of rows that become means, beside their variances, are sums about the rows'
- * first elements. */
-hr_status hr_pass_first_guess(hr_graph *graph, const int64_t *extents);
+ * first elements, where elements have at least so many bytes. */
+hr_status hr_pass_first_guess(hr_graph *graph, const int64_t *extents, int bytes);
 
 /* Requires unify. Provides: sums of columns that become means, beside their variances, are sums about guesses
  * of their own, and so are the variances' sums of squares. */

@@ -67,7 +67,7 @@ static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *p
     const bool split = !unfused && hr_plan_knows(plan, HR_FACT_AXES_SPLIT);
     const bool once = !unfused && hr_plan_knows(plan, HR_FACT_COLUMNS_ONCE);
     const bool positions = !unfused && hr_plan_knows(plan, HR_FACT_COLUMN_POSITIONS);
-    const bool guess = !unfused && hr_plan_knows(plan, HR_FACT_FIRST_GUESS);
+    const int guess = unfused ? 0 : plan->facts.guess_bytes;
     if (split) HR_TRY(hr_pass_split_axes(graph, extents, plan));
     HR_TRY(hr_pass_unify(graph));
     const unsigned products =
@@ -76,7 +76,7 @@ static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *p
     if (!unfused) HR_TRY(hr_pass_long_columns(graph, extents, plan));
     if (positions) HR_TRY(hr_pass_positions(graph, extents));
     if (once) HR_TRY(hr_pass_once_a_column(graph, extents));
-    if (guess) HR_TRY(hr_pass_first_guess(graph, extents));
+    if (guess) HR_TRY(hr_pass_first_guess(graph, extents, guess));
     if (guess) HR_TRY(hr_pass_column_guess(graph, extents));
     HR_TRY(group(graph, extents, plan, unfused));
     HR_TRY(check_stages(graph, plan));

@@ -36,6 +36,11 @@ for file in "$source"/kernels/*.hr; do
     done
 done
 
+# The GPU's cases name kernels that there are.
+while IFS=: read -r file kernel; do
+    _headroom_kernels "$source/kernels/$file" | grep -qx "$kernel" || fail "bench/cases_gpu.txt: $file has no $kernel"
+done < <(grep -oE '^[a-z_0-9]+\.hr:[a-z_0-9]+' "$source/bench/cases_gpu.txt" | sort -u)
+
 # complete LINE WORDS: what is offered at the end of LINE
 complete_line() {
     COMP_LINE=$1 COMP_POINT=${#1}

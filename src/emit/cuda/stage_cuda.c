@@ -153,6 +153,7 @@ static void print_row(hr_cuda_stage *s) {
         hr_cuda_print_next_staging(s);
     if (hr_cuda_loads_ahead(s->c)) hr_cuda_print_next_loads(s, hr_cuda_print_task_indices);
     hr_cuda_print_task_indices(s);
+    if (s->c->rows == HR_CUDA_ROWS_BLOCK) hr_cuda_name_block_values(s);
     if (s->c->ends == HR_CUDA_ENDS_SHIFTED && hr_cuda_is_resident(s->c))
         hr_print(p, "const int rest = task + 1 < tasks ? %" PRId64 " : %" PRId64 "; /* that may be read */",
                  s->c->row + s->c->vector, s->c->row);

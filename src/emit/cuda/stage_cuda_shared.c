@@ -235,7 +235,53 @@ void hr_cuda_print_block_in(hr_cuda_stage *s) {
     p->indent += !hr_cuda_asks_live(c);
 }
 
+/* Both are of one row: what says which is the same, the rest is known for a row. */
+static bool is_of_row(hr_cuda_stage *s, const hr_expr *e, const hr_expr *whole) {
+    if (e == whole || hr_expr_level(s->p, e) > HR_AT_TASK) return false;
+    for (int a = 0; a < s->function->tensors[e->tensor].rank; a++)
+        if (e->args[a] != whole->args[a] && hr_cuda_varies_by_task(s, whole->args[a])) return false;
+    return true;
+}
+
+static hr_visit name_value(void *stage, const hr_expr *node) {
+    hr_cuda_stage *s = stage;
+    if (node->op != HR_OP_ELEMENT || hr_element_is_checked(s->function, node)) return HR_VISIT_ON;
+    hr_cuda_element_list all = {0};
+    hr_cuda_all_elements(s, &all);
+    for (int i = 0; i < all.count; i++) {
+        const hr_expr *whole = all.element[i];
+        const char *slot = whole->tensor == node->tensor ? hr_cuda_block_slot_in(s, whole) : NULL;
+        if (!slot || !is_of_row(s, node, whole)) continue;
+        const char *offset =
+            hr_emit_offset(s->p, node->tensor, node->args, s->function->tensors[node->tensor].rank);
+        s->p->buffer[node->id] = hr_cuda_value_of(
+            s, node, hr_format(s->p, "%s[place + (int)(%s - task * %" PRId64 ")]", slot, offset, s->c->row));
+    }
+    return HR_VISIT_PAST;
+}
+
+void hr_cuda_name_block_values(hr_cuda_stage *s) {
+    hr_walk walk = {.enter = name_value, .context = s};
+    for (int i = 0; i < s->stage->step_count; i++)
+        if (s->stage->steps[i].kind == HR_STEP_ROW) hr_walk_through(&walk, s->stage->steps[i].value);
+    hr_printer_walked(s->p, &walk);
+}
+
+static hr_visit forget_value(void *stage, const hr_expr *node) {
+    hr_cuda_stage *s = stage;
+    if (node->op == HR_OP_ELEMENT) s->p->buffer[node->id] = NULL;
+    return HR_VISIT_ON;
+}
+
+static void forget_block_values(hr_cuda_stage *s) {
+    hr_walk walk = {.enter = forget_value, .context = s};
+    for (int i = 0; i < s->stage->step_count; i++)
+        if (s->stage->steps[i].kind == HR_STEP_ROW) hr_walk_through(&walk, s->stage->steps[i].value);
+    hr_printer_walked(s->p, &walk);
+}
+
 void hr_cuda_print_block_out(hr_cuda_stage *s) {
+    forget_block_values(s);
     if (!hr_cuda_asks_live(s->c)) hr_cuda_close(s->p);
     if (s->c->row_rounds > 1) hr_cuda_close(s->p);
 }

@@ -28,9 +28,10 @@ static hr_facts facts_of(const hr_device_limits *limits) {
                              ? HR_FACT_AXES_SPLIT | HR_FACT_FEW_QUERIES | HR_FACT_PACKED_PRODUCTS |
                                    HR_FACT_GROUPED_PRODUCTS | HR_FACT_ROWS_CHOOSE | stacked
                              : 0;
-    return (hr_facts){.set = HR_FACT_BYTE_PRODUCTS | HR_FACT_FIRST_GUESS | few,
+    return (hr_facts){.set = HR_FACT_BYTE_PRODUCTS | few,
                       .thin_f32 = THIN,
                       .thin = THIN,
+                      .guess_bytes = sizeof(float),
                       .stacked_most = (double)limits->threads * STACKED_TILES * STACKED_TILE,
                       .columns_most = COLUMNS_LONG - 1};
 }
