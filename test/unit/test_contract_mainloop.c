@@ -157,8 +157,9 @@ typedef struct sizes {
     int64_t batch, m, n, k, threads;
 } sizes;
 
-/* `thin`: up to so many rows or columns the other operand stays in its place. */
-static void check_thin(sizes s, bool x_along_k, bool w_along_k, int64_t left_bytes, int64_t right_bytes,
+/* The product's sums, checked; free() them. `thin`: up to so many rows or columns the other operand stays in
+ * its place. */
+static double *sums_of(sizes s, bool x_along_k, bool w_along_k, int64_t left_bytes, int64_t right_bytes,
                        int64_t thin) {
     struct arguments o = {.x_along_k = x_along_k, .w_along_k = w_along_k};
     memcpy(o.x_stride, ((int64_t[]){s.m * s.k, x_along_k ? s.k : 1, x_along_k ? 1 : s.m}), sizeof o.x_stride);
@@ -192,9 +193,14 @@ static void check_thin(sizes s, bool x_along_k, bool w_along_k, int64_t left_byt
                              (int)n, got, want);
             }
     free(scratch);
-    free(o.y);
     free(x);
     free(w);
+    return o.y;
+}
+
+static void check_thin(sizes s, bool x_along_k, bool w_along_k, int64_t left_bytes, int64_t right_bytes,
+                       int64_t thin) {
+    free(sums_of(s, x_along_k, w_along_k, left_bytes, right_bytes, thin));
 }
 
 static void check(sizes s, bool x_along_k, bool w_along_k, int64_t left_bytes, int64_t right_bytes) {
@@ -271,6 +277,29 @@ static void test_few_rows_leave_the_other_operand_in_its_place(void **state) {
             check_thin((sizes){1 + i % 2, many + 64, rows, depths[i], 1 + i % 3}, true, rows % 3, 65536,
                        1 << 20, 16);
         }
+}
+
+/* Few rows and columns: all threads have parts of k, and the sums are the same for any number of them. */
+static void test_long_sums_of_few_are_in_parts(void **state) {
+    (void)state;
+    struct contract_choice choice = choice_of(65536, 1 << 20);
+    assert_int_equal(contract_blocks(&choice, 1, 4, 50, 3000 * choice.together, 4).parts, 0);
+    assert_true(contract_blocks(&choice, 1, 4, 50, 14000 * choice.together, 4).parts >= 4);
+    assert_true(contract_blocks(&choice, 8, 50, 4, 14000 * choice.together, 16).parts >= 4);
+    assert_int_equal(contract_blocks(&choice, 1, 4, 600, 14000 * choice.together, 4).parts, 0);
+    static const int64_t rows[] = {1, 4, 16};
+    for (int i = 0; i < 3; i++) {
+        const int64_t depth = 12500 * choice.together + i, batch = 1 + i % 2;
+        double *one = sums_of((sizes){batch, rows[i], 37, depth, 1}, true, i % 2, 65536, 1 << 20, 0);
+        for (int64_t threads = 2; threads <= 5; threads += 3) {
+            double *more =
+                sums_of((sizes){batch, rows[i], 37, depth, threads}, true, i % 2, 65536, 1 << 20, 0);
+            assert_memory_equal(one, more, (size_t)(batch * rows[i] * 37) * sizeof *one);
+            free(more);
+        }
+        free(one);
+    }
+    check((sizes){1, 150, 3, 12500, 3}, false, false, 65536, 1 << 20); /* swapped */
 }
 
 /* A sum is finished where it is finite beside one that is not: padding must not leak. */
@@ -384,6 +413,7 @@ int main(void) {
         cmocka_unit_test(test_deep_products_take_several_passes),
         cmocka_unit_test(test_few_rows_take_panels_side_by_side),
         cmocka_unit_test(test_few_rows_leave_the_other_operand_in_its_place),
+        cmocka_unit_test(test_long_sums_of_few_are_in_parts),
         cmocka_unit_test(test_not_a_number_stays_in_its_row),
         cmocka_unit_test(test_memory_is_bounded),
         cmocka_unit_test(test_every_magnitude),

@@ -42,6 +42,7 @@ struct contract_blocks {
     int64_t teams, team; /* products at a time, threads a product */
     bool just_in_time;   /* the right operand is packed by the thread that uses it */
     bool thin;           /* the right operand is not packed */
+    int64_t parts;       /* of k, which threads take one by one; 0 = each sum is one thread's */
     int64_t stride;      /* then: elements from one row of the left operand to the next */
     int64_t group; /* then: so many of its panels may be taken side by side, a few rows of k at a time */
     int64_t m_block, n_block, k_block;      /* of a pass; partial sums are kept between passes over k */
@@ -63,6 +64,9 @@ enum {
     CONTRACT_SWAPPED_MAX = 16,         /* columns of a product that is swapped */
     CONTRACT_GROUP_MAX = 16,           /* panels of the right operand side by side: lines of its rows */
     CONTRACT_GROUP_DEPTH = 32,         /* of k at a time */
+    CONTRACT_PARTS_COLUMNS = 512,      /* of a product whose k is in parts: of more there are panels enough */
+    CONTRACT_PARTS_LEAST = 4,          /* of k, */
+    CONTRACT_PARTS_BYTES = 1 << 20,    /* whose sums are kept till all are there */
     CONTRACT_BESIDE_DEPTH = 8,         /* of k at a time, where panels are packed side by side */
     CONTRACT_LANES_MAX = 16,           /* lines of that buffer */
     CONTRACT_PARTIAL_BYTES = 16 << 20, /* of partial sums */
@@ -118,12 +122,13 @@ static inline void contract_blocks_offsets(struct contract_blocks *blocks,
     const int64_t line = 64, element = choice->element;
     int64_t right = blocks->just_in_time ? 0 : blocks->n_block * blocks->k_block;
     int64_t panels = blocks->n_block / choice->columns;
-    int64_t partial = blocks->passes > 1 ? blocks->m_block * blocks->n_block : 0;
+    int64_t partial = blocks->passes > 1 ? blocks->m_block * blocks->n_block * (int64_t)sizeof(double) : 0;
+    if (blocks->parts) partial = blocks->parts * blocks->task_rows * blocks->n_block * element;
     int64_t chunk = blocks->just_in_time ? choice->columns * choice->depth : 0;
     blocks->right = line; /* the team's task counter lies before it */
     blocks->least = blocks->right + contract_round(right * element, line);
     blocks->partial = blocks->least + contract_round(panels * element, line);
-    blocks->threads = blocks->partial + contract_round(partial * (int64_t)sizeof(double), line);
+    blocks->threads = blocks->partial + contract_round(partial, line);
     blocks->left = contract_round(chunk * element, line); /* a chunk packed just in time lies before it */
     blocks->tile = blocks->left + contract_round(blocks->task_rows * blocks->k_block * element, line);
     const int64_t tiles = contract_max(blocks->group, 1);
@@ -151,6 +156,17 @@ static inline bool contract_is_flat(const struct contract_choice *choice, int64_
 /* A few columns would leave most lanes of the register tile idle; as rows they are the flat product's. */
 static inline bool contract_is_tall(int64_t m, int64_t n) {
     return n <= CONTRACT_SWAPPED_MAX && m >= 4 * n;
+}
+
+/* Long sums of few rows and columns leave most threads without one: of values that few queries weigh, say.
+ * Parts of k do not depend on threads, so that sums do not. */
+static inline int64_t contract_parts(const struct contract_choice *choice, int64_t rows, int64_t columns,
+                                     int64_t depth) {
+    const int64_t sums = contract_round(rows, choice->rows) * contract_round(columns, choice->columns);
+    const int64_t most = CONTRACT_PARTS_BYTES / (sums * choice->element);
+    const int64_t parts = contract_min(contract_ceil(depth, contract_chain(choice)), most);
+    const bool few = rows <= CONTRACT_SWAPPED_MAX && columns <= CONTRACT_PARTS_COLUMNS;
+    return few && parts >= CONTRACT_PARTS_LEAST ? parts : 0;
 }
 
 /* At least one step of the register tile. */
@@ -182,10 +198,12 @@ static inline struct contract_blocks contract_blocks(const struct contract_choic
     }
     blocks.depth = contract_round(contract_ceil(k, choice->together), choice->step);
     blocks.chained = blocks.depth > contract_chain(choice);
-    blocks.just_in_time = contract_is_flat(choice, all_rows, n, blocks.depth, threads);
+    blocks.parts = contract_parts(choice, m, n, blocks.depth);
+    blocks.just_in_time = blocks.parts || contract_is_flat(choice, all_rows, n, blocks.depth, threads);
     blocks.passes =
         blocks.just_in_time ? 1 : contract_max(1, contract_ceil(blocks.depth, CONTRACT_DEPTH_MAX));
-    blocks.k_block = contract_depth(choice, contract_ceil(blocks.depth, blocks.passes));
+    blocks.k_block =
+        contract_depth(choice, contract_ceil(blocks.depth, contract_max(blocks.passes, blocks.parts)));
     const int64_t depth_bytes = blocks.k_block * choice->element;
     int64_t rows = choice->tile_m;
     if (!rows) rows = contract_min(choice->left_bytes / depth_bytes, choice->task_rows);
@@ -196,6 +214,7 @@ static inline struct contract_blocks contract_blocks(const struct contract_choic
     blocks.n_block = blocks.just_in_time ? all_columns : contract_min(columns, all_columns);
     if (blocks.just_in_time && all_rows <= choice->group_rows) /* some groups for each thread */
         blocks.group = contract_min(CONTRACT_GROUP_MAX, all_columns / column / (4 * blocks.team));
+    if (blocks.parts) blocks.group = contract_min(CONTRACT_GROUP_MAX, all_columns / column);
     rows = CONTRACT_PARTIAL_BYTES / blocks.teams / (int64_t)sizeof(double) / blocks.n_block;
     rows = contract_max(rows / blocks.task_rows, 1) * blocks.task_rows;
     blocks.m_block = blocks.passes > 1 ? contract_min(rows, all_rows) : all_rows;

@@ -223,20 +223,22 @@ static void contract_f32_meet(const struct contract_f32_team *team) {
     if (team->blocks->team > 1) barrier();
 }
 
-/* Panels [panel, end) of a product of few rows, all of k. */
-static void contract_f32_flat_group(const struct contract_f32_team *team, struct contract_f32_range range,
-                                    int64_t panel, int64_t end) {
-    const int64_t width = team->choice->columns, depth = team->blocks->depth;
+/* Sums of panels [panel, end) of a product of few rows, over the range's depths, whose left operand stands
+ * packed: to the thread's tiles. */
+static void contract_f32_flat_sums(const struct contract_f32_team *team, struct contract_f32_range range,
+                                   int64_t panel, int64_t end) {
+    const int64_t width = team->choice->columns, from = range.k, depth = range.depth;
     const int64_t chunk = end - panel > 1 ? range.chunk : contract_max(depth, 1);
     const int64_t size = team->blocks->task_rows * width;
-    const bool chained = team->blocks->chained;
-    const int64_t chain = chained ? contract_f32_chain(team, range.chunk) : contract_max(depth, 1);
+    const int64_t whole = contract_f32_chain(team, range.chunk);
+    const bool chained = team->blocks->chained && depth > whole;
+    const int64_t chain = chained ? whole : contract_max(depth, 1);
     float *tiles = (float *)(team->own + team->blocks->tile);
     double *totals = (double *)(team->own + team->blocks->totals);
     for (int64_t first = 0; first == 0 || first < depth; first += chain) {
         const int64_t stop = contract_min(first + chain, depth);
         for (int64_t k = first; k == first || k < stop; k += chunk) {
-            range.k = range.begin = k, range.depth = contract_min(chunk, stop - k);
+            range.k = from + k, range.begin = k, range.depth = contract_min(chunk, stop - k);
             for (int64_t i = panel; i < end; i++) {
                 range.n = i * width, range.columns = contract_min(width, team->product->n - range.n);
                 contract_f32_pass(team, &range, (struct contract_f32_panel){NULL, 0}, k == first,
@@ -246,6 +248,14 @@ static void contract_f32_flat_group(const struct contract_f32_team *team, struct
         if (chained) contract_f32_fold(tiles, totals, (end - panel) * size, first == 0);
     }
     if (chained) contract_f32_unfold(totals, (end - panel) * size, tiles);
+}
+
+/* The same, all of k, and what the kernel does with them. */
+static void contract_f32_flat_group(const struct contract_f32_team *team, struct contract_f32_range range,
+                                    int64_t panel, int64_t end) {
+    const int64_t width = team->choice->columns, size = team->blocks->task_rows * width;
+    const float *tiles = (const float *)(team->own + team->blocks->tile);
+    contract_f32_flat_sums(team, range, panel, end);
     for (int64_t i = panel; i < end; i++) {
         range.n = i * width, range.columns = contract_min(width, team->product->n - range.n);
         contract_f32_finish(team, &range, tiles + (i - panel) * size);
@@ -256,14 +266,64 @@ static void contract_f32_flat_group(const struct contract_f32_team *team, struct
 static void contract_f32_flat(const struct contract_f32_team *team) {
     const struct contract_f32 *product = team->product;
     contract_f32_rewind(team);
-    struct contract_f32_range range = {.rows = product->m};
-    range.chunk = contract_f32_chunk(team, team->blocks->depth);
-    range.least = contract_f32_pack_left(team, 0, product->m, 0, team->blocks->depth);
+    struct contract_f32_range range = {.rows = product->m, .depth = team->blocks->depth};
+    range.chunk = contract_f32_chunk(team, range.depth);
+    range.least = contract_f32_pack_left(team, 0, product->m, 0, range.depth);
     contract_f32_meet(team);
     const int64_t panels = contract_ceil(product->n, team->choice->columns), group = contract_f32_group(team);
     for (int64_t panel = group * contract_f32_next(team); panel < panels;
          panel = group * contract_f32_next(team))
         contract_f32_flat_group(team, range, panel, contract_min(panel + group, panels));
+}
+
+/* Sums of one part of k, kept as [part][panel]. */
+static void contract_f32_part(const struct contract_f32_team *team, int64_t part) {
+    const struct contract_blocks *blocks = team->blocks;
+    const int64_t panels = contract_ceil(team->product->n, team->choice->columns),
+                  group = contract_f32_group(team), size = blocks->task_rows * team->choice->columns;
+    const float *tiles = (const float *)(team->own + blocks->tile);
+    float *partial = (float *)(team->shared + blocks->partial) + part * panels * size;
+    struct contract_f32_range range = {.rows = team->product->m, .k = part * blocks->k_block};
+    range.depth = contract_min(blocks->k_block, blocks->depth - range.k);
+    range.chunk = contract_f32_chunk(team, range.depth);
+    range.least = contract_f32_pack_left(team, 0, range.rows, range.k, range.depth);
+    for (int64_t panel = 0; panel < panels; panel += group) {
+        const int64_t end = contract_min(panel + group, panels);
+        contract_f32_flat_sums(team, range, panel, end);
+        for (int64_t i = 0; i < (end - panel) * size; i++)
+            partial[panel * size + i] = tiles[i];
+    }
+}
+
+/* A panel's sums of all parts, added up in their order. */
+static void contract_f32_add_parts(const struct contract_f32_team *team, int64_t parts, int64_t panel) {
+    const struct contract_blocks *blocks = team->blocks;
+    const int64_t width = team->choice->columns, size = blocks->task_rows * width;
+    const int64_t panels = contract_ceil(team->product->n, width);
+    const float *partial = (const float *)(team->shared + blocks->partial) + panel * size;
+    float *tile = (float *)(team->own + blocks->tile);
+    double *totals = (double *)(team->own + blocks->totals);
+    struct contract_f32_range range = {.rows = team->product->m, .n = panel * width};
+    range.columns = contract_min(width, team->product->n - range.n);
+    for (int64_t part = 0; part < parts; part++)
+        contract_f32_fold(partial + part * panels * size, totals, size, part == 0);
+    contract_f32_unfold(totals, size, tile);
+    contract_f32_finish(team, &range, tile);
+}
+
+/* Few rows and columns, a long k: threads take parts of that, then panels of the sums. */
+static void contract_f32_parts(const struct contract_f32_team *team) {
+    const struct contract_blocks *blocks = team->blocks;
+    const int64_t parts = contract_max(1, contract_ceil(blocks->depth, blocks->k_block));
+    const int64_t panels = contract_ceil(team->product->n, team->choice->columns);
+    contract_f32_rewind(team);
+    contract_f32_meet(team);
+    for (int64_t part = contract_f32_next(team); part < parts; part = contract_f32_next(team))
+        contract_f32_part(team, part);
+    contract_f32_meet(team);
+    const int64_t taken = parts + blocks->team; /* each thread has asked once in vain */
+    for (int64_t i = contract_f32_next(team) - taken; i < panels; i = contract_f32_next(team) - taken)
+        contract_f32_add_parts(team, parts, i);
 }
 
 /* Where the totals of a panel stand, between passes over k as well; NULL where all of k is one chain. */
@@ -426,6 +486,8 @@ static void contract_f32_run(const struct contract_f32 *product, const struct co
         if (team.batch != which) contract_f32_meet(&team);
         if (blocks.thin)
             contract_f32_thin(&team);
+        else if (blocks.parts)
+            contract_f32_parts(&team);
         else if (blocks.just_in_time)
             contract_f32_flat(&team);
         else
