@@ -266,20 +266,23 @@ static const char scanned[] =
         "j") "), " DOT " * rsqrt(D), -inf)\n"
              "    l[b, i] = logsumexp[j](s[b, i, j])\n" TAIL;
 
-/* What is read, in units of all that there is; `listed`: what is said of it. */
-static double read_by(const char *text, bool listed) {
-    static const struct attention_case size = {.b = 1, .i = 700, .j = 700, .d = 64, .e = 64};
+/* What is read, in units of all that there is; `listed`: whether it is said that tiles, or steps, are left
+ * out. */
+static double read_by(const char *text, int compute, bool listed) {
+    const int64_t length = compute == 90 ? 700 : 330;
+    const struct attention_case size = {.b = 1, .i = length, .j = length, .d = 64, .e = 64};
+    const char *words = compute == 90 ? "lists the tiles" : "finds the steps";
     int64_t extents[EXTENTS_MAX];
     hr_program *program = program_of(text);
     hr_plan *plan;
     cuda_case one = {.function = &program->functions[0],
                      .extents = extents,
-                     .limits = cuda_case_limits(90, 132),
+                     .limits = cuda_case_limits(compute, 132),
                      .points = 100};
     cuda_outcome outcome = {0};
     extents_set(one.function, &size, extents);
     assert_int_equal(hr_schedule_create(one.function, extents, NULL, &one.limits, NULL, &plan), HR_OK);
-    assert_int_equal(strstr(plan->stages[0].why, "lists the tiles") != NULL, listed);
+    assert_int_equal(strstr(plan->stages[0].why, words) != NULL, listed);
     hr_plan_destroy(plan);
     if (run_or_skip(&one, &outcome) != HR_OK) fail_msg("%s", hr_last_error());
     hr_program_destroy(program);
@@ -288,8 +291,35 @@ static double read_by(const char *text, bool listed) {
 
 static void test_lists(void **state) {
     (void)state;
-    const double listed = read_by(documents, true), all = read_by(scanned, false);
-    if (!(listed < 0.6 * all)) fail_msg("%g of %g are read", listed, all);
+    for (int compute = 80; compute <= 90; compute += 10) {
+        const double listed = read_by(documents, compute, true), all = read_by(scanned, compute, false);
+        if (!(listed < 0.6 * all)) fail_msg("compute %d: %g of %g are read", compute, listed, all);
+    }
+}
+
+/* Blocks that find these themselves: their steps begin and end with keys that are not there, whole parts of
+ * the keys are empty, and what is left out may be anything. */
+static void test_steps(void **state) {
+    (void)state;
+    static const struct attention_case masked[] = {{documents, 2, 40, 330, 64, 64, 0, true, false},
+                                                   {prefix, 2, 40, 300, 64, 40, 0, false, false},
+                                                   {padded, 1, 20, 290, 64, 64, 1, false, false},
+                                                   {later, 1, 33, 200, 144, 64, 0, true, false}};
+    for (size_t c = 0; c < sizeof masked / sizeof *masked; c++) {
+        int64_t extents[EXTENTS_MAX];
+        hr_program *program = program_of(masked[c].text);
+        cuda_case one = {.function = &program->functions[0],
+                         .extents = extents,
+                         .limits = cuda_case_limits(80, 108),
+                         .offset = masked[c].offset,
+                         .nonfinite = masked[c].nonfinite,
+                         .seed = c,
+                         .points = 300};
+        extents_set(one.function, &masked[c], extents);
+        expect_kernel(&one, false);
+        expect_right(&one, (int)c);
+        hr_program_destroy(program);
+    }
 }
 
 /* ---- what a text does not say ---- */
@@ -337,8 +367,8 @@ static void test_fault(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention), cmocka_unit_test(test_texts),
-                                       cmocka_unit_test(test_lists), cmocka_unit_test(test_past_the_mask),
-                                       cmocka_unit_test(test_fault)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention),     cmocka_unit_test(test_texts),
+                                       cmocka_unit_test(test_lists),         cmocka_unit_test(test_steps),
+                                       cmocka_unit_test(test_past_the_mask), cmocka_unit_test(test_fault)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

@@ -367,8 +367,10 @@ static void print_shape(attention_printer *t) {
     hr_print(p, "    static constexpr int tile_m = %d, tile_n = %d, deep = %d, wide = %d;", c->tile_m,
              c->tile_n, c->deep, c->wide);
     if (is_split(t))
-        hr_print(p, "    static constexpr int splits = %d, places = %d, warps = %d;", c->splits, c->places,
-                 c->threads / 32);
+        hr_print(p,
+                 "    static constexpr int splits = %d, places = %d, warps = %d;\n    static constexpr bool "
+                 "classed = %s;",
+                 c->splits, c->places, c->threads / 32, c->class_bytes ? "true" : "false");
     else
         hr_print(
             p,
@@ -382,7 +384,7 @@ static void print_shape(attention_printer *t) {
     hr_print(p, "    static constexpr bool normalised = %s, has_pairs = %s, reads_rows = %s;",
              c->softmax.normalised ? "true" : "false", c->softmax.pairs.count ? "true" : "false",
              c->reads_rows ? "true" : "false");
-    if (c->begin_blocks) hr_print(p, "    typedef stage_%d_classes classes_of;", t->number);
+    if (c->begin_blocks || c->class_bytes) hr_print(p, "    typedef stage_%d_classes classes_of;", t->number);
     hr_print(p, "    typedef stage_%d_query_side query;", t->number);
     hr_print(p, "    typedef stage_%d_key_side key;", t->number);
     hr_print(p, "    typedef stage_%d_value_side value;", t->number);
@@ -510,7 +512,7 @@ hr_status hr_emit_attention_cuda(hr_printer *p, const hr_cuda_attention *attenti
         &t, hr_format(p, "static __device__ inline int64_t stage_%d_run(const arguments &a)", t.number),
         print_run);
     print_results(&t);
-    if (attention->begin_blocks)
+    if (attention->begin_blocks || attention->class_bytes)
         hr_cuda_print_attention_classes(p, t.number, t.scores, attention->softmax.mask, &attention->classes);
     print_shape(&t);
     const char *map = "const __grid_constant__ tensor_map",

@@ -47,8 +47,9 @@ static const struct {
  * of blocks cost more (330 to 293 TFLOP/s), of 32 they gain 8 % and more. */
 enum { UNEVEN_LEAST = 16 };
 
-/* Tiles of keys whose classes have room in the shared memory that every kernel may have. */
-enum { LISTED_MOST = 48 << 10 };
+/* Tiles of keys whose classes have room in the shared memory that every kernel may have; steps of a block
+ * whose classes leave room for its rings. */
+enum { LISTED_MOST = 48 << 10, CLASSED_MOST = 16 << 10 };
 
 typedef struct attention_sizes {
     int64_t batch, m, n, deep, wide;
@@ -308,8 +309,9 @@ static void explain(const hr_plan *plan, hr_cuda_attention *out) {
                      out->splits);
         snprintf(out->why, sizeof out->why,
                  "one kernel with the products around it, on the tensor cores by mma.sync: %d queries at a "
-                 "time%s, scores stay in registers, weights are rounded to %s%s",
-                 TILE_ROWS, parts, hr_dtype_name(out->dtype), mask);
+                 "time%s, scores stay in registers, weights are rounded to %s%s%s",
+                 TILE_ROWS, parts, hr_dtype_name(out->dtype), mask,
+                 out->class_bytes ? "; each block finds the steps that the mask leaves" : "");
         return;
     }
     snprintf(
@@ -381,6 +383,15 @@ static hr_visit is_element(const hr_expr *node, const void *nothing) {
     return hr_visit_until(node->op == HR_OP_ELEMENT);
 }
 
+/* A mask that is more than bounds says of some steps that they do not count. */
+static int64_t class_bytes_of(const hr_plan *plan, const attention_sizes *sizes, hr_cuda_attention *out) {
+    const int64_t steps = hr_divide_up(hr_divide_up(sizes->n, TILE_KEYS), out->splits);
+    const hr_expr *mask = out->softmax.bounded ? NULL : out->softmax.mask;
+    const bool classed = steps <= CLASSED_MOST &&
+                         hr_mask_classes_find(plan, plan->stages[out->first].contract, mask, &out->classes);
+    return classed ? hr_divide_up(steps, 16) * 16 : 0;
+}
+
 /* Parts of a tile leave through shared memory, where the ring was. */
 static void split_take(const hr_plan *plan, const attention_sizes *sizes, hr_cuda_attention *out) {
     const hr_expr *bound = plan->stages[out->first].mask_bound;
@@ -393,9 +404,10 @@ static void split_take(const hr_plan *plan, const attention_sizes *sizes, hr_cud
     out->splits = splits_of(plan, sizes, bound && hr_expr_find(bound, is_element, NULL));
     const int64_t queries =
         sizes->deep > QUERY_REGISTERS ? hr_divide_up(sizes->deep, 32) * 2 * LANES * 16 : 0;
-    out->places = (int)((plan->limits.shared_bytes / 2 - queries) / ring);
+    out->class_bytes = class_bytes_of(plan, sizes, out);
+    out->places = (int)((plan->limits.shared_bytes / 2 - queries - out->class_bytes) / ring);
     out->places = out->places > PLACES_MOST ? PLACES_MOST : out->places < 2 ? 2 : out->places;
-    out->shared_bytes = ring * out->places + queries;
+    out->shared_bytes = ring * out->places + queries + out->class_bytes;
     if (out->shared_bytes < meeting) out->shared_bytes = meeting;
     out->blocks = sizes->batch * tiles * out->splits;
     out->end_blocks = out->splits > 1 ? sizes->batch * sizes->m : 0;

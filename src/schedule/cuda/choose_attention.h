@@ -30,9 +30,10 @@ typedef struct hr_cuda_attention {
     hr_gemm_view query, key, value; /* HR_ATTENTION_HOPPER */
     hr_gemm_load query_load, key_load, value_load; /* where there are no boxes */
     int splits, places; /* HR_ATTENTION_SPLIT: parts of the keys, blocks of them in flight for a warp */
-    /* HR_ATTENTION_HOPPER: what data say of tiles, and the kernel that lists those that count; 0 = none does.
-     */
+    /* What data say of tiles; HR_ATTENTION_HOPPER: the kernel that lists those that count; 0 = none does.
+     * HR_ATTENTION_SPLIT: bytes of a block's shared memory for what they say of its steps; 0 = nothing. */
     hr_mask_classes classes;
+    int64_t class_bytes;
     int64_t begin_blocks, begin_shared_bytes;
     int64_t end_blocks, end_shared_bytes; /* of the kernel that adds up parts; 0 = there is none */
     int64_t work_bytes;                   /* of the parts, or of the lists */

@@ -1,9 +1,9 @@
 /* Which tiles of keys a mask leaves to a tile of queries, where data say it: documents, prefixes, padding.
  *
- * A kernel before attention_hopper.h makes a list for each tile of queries: how many tiles of keys are
- * partial (some pairs count), how many there are in all, then their numbers: first the partial ones, then
- * those of which all pairs count, each from the last on. What is not in the list is neither brought nor
- * multiplied.
+ * A block of attention_split.h asks of the steps of its item. A kernel before attention_hopper.h makes a list
+ * for each tile of queries: how many tiles of keys are partial (some pairs count), how many there are in all,
+ * then their numbers: first the partial ones, then those of which all pairs count, each from the last on.
+ * What is not in the list is neither brought nor multiplied.
  *
  * What is known of a tile are ranges: the least and the largest of each number that data say once a query or
  * once a key. The class follows from them as values of an expression follow from its arguments.
@@ -116,6 +116,19 @@ struct class_of_tile {
     static constexpr int empty = 0, partial = 1, full = 2;
 };
 
+/* What the mask says of the queries m to m_last, with those numbers, and a tile of keys, by a warp. */
+template <class P, class A>
+static __device__ inline int class_of(const A &a, const attention_size &size, int64_t batch, int64_t m,
+                                      int64_t m_last, const class_range *queries, int tile) {
+    typedef typename P::classes_of C;
+    class_range keys[C::of_key::room];
+    const int64_t n = (int64_t)tile * P::tile_n, n_last = class_least(n + P::tile_n, size.n) - 1;
+    class_gather<typename C::of_key>(a, batch, n, n_last, keys);
+    const class_range holds = C::holds(a, batch, m, m_last, n, n_last, queries, keys);
+    if (holds.low > 0 && n + P::tile_n <= size.n) return class_of_tile::full;
+    return holds.high > 0 ? class_of_tile::partial : class_of_tile::empty;
+}
+
 /* Appends the tiles of that class, by a warp. */
 static __device__ inline int class_append(const char *classes, int tiles, int wanted, int *list, int count) {
     const int lane = (int)threadIdx.x % 32;
@@ -148,18 +161,12 @@ static __device__ inline void attention_classify(const A &a, const attention_siz
     const int warp = (int)threadIdx.x / 32, warps = (int)blockDim.x / 32;
     const int64_t m = (int64_t)row * P::tile_m, m_last = class_least(m + P::tile_m, size.m) - 1;
     char *const classes = staged_memory();
-    class_range queries[C::of_query::room], keys[C::of_key::room];
+    class_range queries[C::of_query::room];
     class_gather<typename C::of_query>(a, batch, m, m_last, queries);
 #pragma unroll 1
     for (int tile = warp; tile < tiles; tile += warps) {
-        const int64_t n = (int64_t)tile * P::tile_n, n_last = class_least(n + P::tile_n, size.n) - 1;
-        class_gather<typename C::of_key>(a, batch, n, n_last, keys);
-        const class_range holds = C::holds(a, batch, m, m_last, n, n_last, queries, keys);
-        const bool full = holds.low > 0 && n + P::tile_n <= size.n;
-        if (threadIdx.x % 32 == 0)
-            classes[tile] = (char)(full             ? class_of_tile::full
-                                   : holds.high > 0 ? class_of_tile::partial
-                                                    : class_of_tile::empty);
+        const int found = class_of<P>(a, size, batch, m, m_last, queries, tile);
+        if (threadIdx.x % 32 == 0) classes[tile] = (char)found;
     }
     __syncthreads();
     if (warp > 0) return;

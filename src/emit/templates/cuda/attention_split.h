@@ -14,12 +14,13 @@
  * the one after it, and those 8 further on. Pieces are swapped within a row so that eight lanes that read at
  * once ask eight banks.
  *
- * Keys outside of those that some row of the item sees are not read: zeros stand for them. What is said of
+ * Keys outside of those that some row of the item sees are not read: zeros stand for them. Nor are steps of
+ * which data say that no row sees a key (attention_classes.h). What is said of
  * values that are not finite in attention_hopper.h holds here, too.
  *
- * P, which the printer makes for a region: as in attention_hopper.h, and splits, places, warps; multiply(d,
- * a, b); query, key and value with chunks (rows are whole pieces), place(a, batch, row) and element(a, batch,
- * row, column). place() is null for a row that is not there.
+ * P, which the printer makes for a region: as in attention_hopper.h, but classed in place of listed, and
+ * splits, places, warps; multiply(d, a, b); query, key and value with chunks (rows are whole pieces),
+ * place(a, batch, row) and element(a, batch, row, column). place() is null for a row that is not there.
  * looks_up: data tell where rows are, so that a lane asks for one row and the others hear of it.
  */
 
@@ -32,6 +33,7 @@ template <class P> struct split_memory {
     /* Registers have no room for more than 128 elements of queries: they stay behind the rings. */
     static constexpr bool shares_queries = P::deep > 128;
     static constexpr int queries_at = P::warps * P::places * place_bytes;
+    static constexpr int classes_at = queries_at + (shares_queries ? key_steps * 1024 : 0);
     static constexpr int pitch = P::wide + 4; /* of a row's sums, its peak, base and total */
 };
 
@@ -93,6 +95,41 @@ static __device__ inline split_item split_item_of(const A &a, const attention_si
     item.step = from + (each * item.part < steps ? each * item.part : steps);
     item.end = from + (each * (item.part + 1) < steps ? each * (item.part + 1) : steps);
     return item;
+}
+
+/* ---- what of it counts ---- */
+
+/* Leaves what the mask says of each step at `classes`. */
+template <class P, class A>
+static __device__ inline void split_classify(const A &a, const attention_size &size, const split_item &item,
+                                             char *classes) {
+    typedef typename P::classes_of C;
+    const int64_t batch = C::batch(a, item.batch), last = class_least(item.m + 16, size.m) - 1;
+    class_range queries[C::of_query::room];
+    class_gather<typename C::of_query>(a, batch, item.m, last, queries);
+#pragma unroll 1
+    for (int step = item.step + (int)threadIdx.x / 32; step < item.end; step += P::warps) {
+        const int found = class_of<P>(a, size, batch, item.m, last, queries, step);
+        if (threadIdx.x % 32 == 0) classes[step - item.step] = (char)found;
+    }
+    __syncthreads();
+}
+
+/* Some row of the item sees some of its keys. */
+template <class P> static __device__ inline bool split_counts(const split_item &item, int step) {
+    bool counts = step < item.end;
+    if constexpr (P::classed)
+        counts =
+            counts && staged_memory()[split_memory<P>::classes_at + step - item.step] != class_of_tile::empty;
+    return counts;
+}
+
+/* All rows see all of its keys. */
+template <class P> static __device__ inline bool split_is_open(const split_item &item, int step) {
+    bool open = step >= item.open_first && step < item.open_last;
+    if constexpr (P::classed)
+        open = staged_memory()[split_memory<P>::classes_at + step - item.step] == class_of_tile::full;
+    return open;
 }
 
 /* ---- what is read ---- */
@@ -175,7 +212,7 @@ static __device__ inline void split_bring(const A &a, char *ring, const split_it
                                           int place) {
     typedef split_memory<P> memory;
     char *const to = ring + place * memory::place_bytes;
-    if (step < item.end) {
+    if (split_counts<P>(item, step)) {
         split_ask<typename P::key, COPIES, P::deep, memory::key_pieces>(a, to, item, step,
                                                                         split_key_place<P>);
         split_ask<typename P::value, COPIES, P::wide, memory::value_pieces>(a, to + memory::values_at, item,
@@ -269,7 +306,7 @@ static __device__ inline void split_step(const A &a, const attention_size &size,
     float shrink[2];
     bool shrinks;
     split_scores<P>(g, place, shared);
-    if (step >= item.open_first && step < item.open_last)
+    if (split_is_open<P>(item, step))
         shrinks = attention_softmax<P, false>(a, size, item.batch, g, step, shrink);
     else
         shrinks = attention_softmax<P, true>(a, size, item.batch, g, step, shrink);
@@ -387,6 +424,7 @@ static __device__ inline void attention_split(const A &a, const attention_size s
     split_rows<P> g = {};
     g.m = item.m + lane / 4;
     g.peak[0] = g.peak[1] = g.base[0] = g.base[1] = -INFINITY;
+    if constexpr (P::classed) split_classify<P>(a, size, item, staged_memory() + memory::classes_at);
 #pragma unroll
     for (int s = 0; s < P::places - 1; s++)
         split_bring<P, COPIES>(a, ring, item, item.step + warp + s * P::warps, s);
@@ -398,7 +436,8 @@ static __device__ inline void attention_split(const A &a, const attention_size s
         split_bring<P, COPIES>(a, ring, item, step + (P::places - 1) * P::warps, next);
         ptx_copy_wait<P::places - 1>();
         __syncwarp();
-        split_step<P>(a, size, item, g, step, ring + place * memory::place_bytes, queries);
+        if (split_counts<P>(item, step))
+            split_step<P>(a, size, item, g, step, ring + place * memory::place_bytes, queries);
         __syncwarp();
         place = place == P::places - 1 ? 0 : place + 1;
     }
