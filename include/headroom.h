@@ -114,6 +114,10 @@ HR_API hr_status hr_device_threads_set(hr_device *device, hr_parallel_fn run, vo
  * release is that of the allocation. On the CPU any other memory is as good. */
 HR_API hr_status hr_device_allocate(hr_device *device, size_t size, void **out);
 HR_API void hr_device_release(hr_device *device, void *data, size_t size);
+/* Memory of the host that the device copies to and from by itself, while the host and its kernels go on: for
+ * hr_sequence_copy, and for fast hr_device_upload. */
+HR_API hr_status hr_device_allocate_pinned(hr_device *device, size_t size, void **out);
+HR_API void hr_device_release_pinned(hr_device *device, void *data, size_t size);
 /* Between the host's memory and the device's, after all that was launched before; complete on return. */
 HR_API hr_status hr_device_upload(hr_device *device, void *to, const void *from, size_t size);
 HR_API hr_status hr_device_download(hr_device *device, void *to, const void *from, size_t size);
@@ -482,21 +486,56 @@ HR_API hr_status hr_sequence_buffer(hr_sequence *sequence, const char *name, siz
  * copied. */
 HR_API hr_status hr_sequence_call(hr_sequence *sequence, hr_kernel *kernel, const hr_sequence_array *arrays,
                                   int count);
+/* Adds a copy of one array to another, both without strides and of one number of bytes: within the device, or
+ * to or from memory of the host that hr_device_allocate_pinned gave. On CUDA it runs beside the calls, on a
+ * stream of copies: it begins when the calls before it that use the same bytes have ended, and calls behind
+ * it that use them wait. So a copy that loads a later call's weights stands as early as their buffer is free.
+ */
+HR_API hr_status hr_sequence_copy(hr_sequence *sequence, const hr_sequence_array *to,
+                                  const hr_sequence_array *from);
 /* Gives the buffers their places and takes the arena. hr_sequence_launch does so where it has not been done.
  */
 HR_API hr_status hr_sequence_plan(hr_sequence *sequence);
 /* All calls in their order, as by hr_kernel_execute. The first launch compiles. HR_BAD_INPUT where an array
- * does not lie in its buffer at this step; earlier calls have run then. */
+ * does not lie in its buffer at this step; on a CPU earlier calls have run then.
+ *
+ * On CUDA a launch is queued on the device's stream, and nothing is waited for. From the second on it is one
+ * CUDA graph; kernels whose arrays or scalars changed with the step are patched in it. Where the driver
+ * refuses, calls are queued one by one, and hr_sequence_info_get says why. HR_OUT_OF_RANGE: a subscript left
+ * its axis in an earlier launch. */
 HR_API hr_status hr_sequence_launch(hr_sequence *sequence, int64_t step);
-HR_API size_t hr_sequence_memory(const hr_sequence *sequence); /* bytes of the arena */
-HR_API int hr_sequence_call_count(const hr_sequence *sequence);
+/* Compiles and patches what a launch of this step needs and launches nothing: on CUDA the launch before may
+ * still run. */
+HR_API hr_status hr_sequence_prepare(hr_sequence *sequence, int64_t step);
+
+typedef enum hr_sequence_timing {
+    HR_TIMING_WHOLE, /* one time for all, as they overlap */
+    HR_TIMING_CALLS  /* each call for itself, one behind the other */
+} hr_sequence_timing;
+
+/* hr_sequence_launch by the device's clock, waited for. On a CPU each launch is timed both ways. */
+HR_API hr_status hr_sequence_launch_timed(hr_sequence *sequence, int64_t step, hr_sequence_timing timing);
+
+typedef struct hr_sequence_info {
+    int64_t launches;              /* since the times were cleared */
+    size_t memory;                 /* bytes that it took: buffers, and scratch of its calls */
+    double seconds, calls_seconds; /* of a launch as a whole, and of its calls one by one: means of those that
+                                      were timed so; 0 = none was. What copies take of the latter and not of
+                                      the former was hidden behind kernels */
+    int64_t captures, patches, replays; /* of CUDA graphs: made, kernels changed in one, launched */
+    const char *refusal;                /* why calls are queued one by one; "" = nothing hinders a graph */
+} hr_sequence_info;
+
+HR_API hr_status hr_sequence_info_get(const hr_sequence *sequence, hr_sequence_info *out);
+HR_API size_t hr_sequence_memory(const hr_sequence *sequence);  /* the same bytes */
+HR_API int hr_sequence_call_count(const hr_sequence *sequence); /* with copies */
 
 typedef struct hr_call_info {
-    const char *kernel;
-    double seconds;   /* of all its launches together; on CUDA what queueing them took */
-    int64_t launches; /* since the times were cleared */
-    double bytes;     /* that the text asks for, at the step of the last launch */
-    hr_floor floor;   /* by `roof`; all 0 without one */
+    const char *kernel; /* "copy": none */
+    double seconds;     /* of all its launches together, from those that were timed by their calls */
+    int64_t launches;   /* since the times were cleared */
+    double bytes;       /* that the text asks for, at the step of the last launch */
+    hr_floor floor;     /* by `roof`; all 0 without one */
 } hr_call_info;
 
 HR_API hr_status hr_sequence_call_info(const hr_sequence *sequence, int i, const hr_roof *roof,

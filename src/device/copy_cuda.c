@@ -38,12 +38,14 @@ static void copy_by_all(char *to, const char *from, size_t size) {
     hr_team_run(THREADS, copy_part, &all);
 }
 
-static bool is_pinned(const hr_cuda_driver *driver, const void *host) {
+/* What is neither pinned nor the device's own has no type. */
+static hr_memory_kind kind_of(const hr_cuda_driver *driver, const void *data) {
     int attribute = HR_CU_POINTER_MEMORY_TYPE;
     unsigned type = 0;
     void *values[] = {&type};
-    return driver->pointer_attributes(1, &attribute, values, (hr_cu_address)(uintptr_t)host) == 0 &&
-           type != 0;
+    if (driver->pointer_attributes(1, &attribute, values, (hr_cu_address)(uintptr_t)data) != 0)
+        return HR_MEMORY_PAGEABLE;
+    return (hr_memory_kind)type;
 }
 
 static hr_cu_result stage_make(hr_device_cuda *cuda) {
@@ -137,7 +139,8 @@ static hr_status copy(struct hr_device *device, void *to, const void *from, size
     bool pushed;
     if (size == 0) return HR_OK;
     HR_TRY(hr_cuda_enter(cuda, &pushed));
-    bool staged = direction != WITHIN && size > STAGED_LEAST && !is_pinned(&cuda->driver, host);
+    bool staged =
+        direction != WITHIN && size > STAGED_LEAST && kind_of(&cuda->driver, host) == HR_MEMORY_PAGEABLE;
     hr_cu_result result = staged ? copy_staged(cuda, to, from, size, direction)
                                  : copy_directly(cuda, to, from, size, direction);
     if (!result && !staged) result = cuda->driver.stream_wait(cuda->stream);
@@ -157,4 +160,34 @@ hr_status hr_copy_cuda_download(struct hr_device *device, void *to, const void *
 
 hr_status hr_copy_cuda_within(struct hr_device *device, void *to, const void *from, size_t size) {
     return copy(device, to, from, size, WITHIN);
+}
+
+/* ---- pinned memory ---- */
+
+hr_status hr_copy_cuda_allocate_pinned(struct hr_device *device, size_t size, void **out) {
+    hr_device_cuda *cuda = (hr_device_cuda *)device;
+    bool pushed;
+    HR_TRY(hr_cuda_enter(cuda, &pushed));
+    hr_cu_result result = cuda->driver.host_allocate(out, size ? size : 1, HR_CU_HOST_PORTABLE);
+    hr_cuda_leave(cuda, pushed);
+    return result
+               ? hr_cuda_fail(&cuda->driver, result, "taking %.3f MB of pinned memory", (double)size * 1e-6)
+               : HR_OK;
+}
+
+void hr_copy_cuda_release_pinned(struct hr_device *device, void *data) {
+    hr_device_cuda *cuda = (hr_device_cuda *)device;
+    bool pushed;
+    if (!data || hr_cuda_enter(cuda, &pushed) != HR_OK) return;
+    cuda->driver.host_release(data);
+    hr_cuda_leave(cuda, pushed);
+}
+
+hr_memory_kind hr_copy_cuda_memory_kind(struct hr_device *device, const void *data) {
+    hr_device_cuda *cuda = (hr_device_cuda *)device;
+    bool pushed;
+    if (hr_cuda_enter(cuda, &pushed) != HR_OK) return HR_MEMORY_PAGEABLE;
+    const hr_memory_kind kind = kind_of(&cuda->driver, data);
+    hr_cuda_leave(cuda, pushed);
+    return kind;
 }

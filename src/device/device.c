@@ -66,6 +66,21 @@ void hr_device_release(hr_device *device, void *data, size_t size) {
     device->ops->release(device, data, size);
 }
 
+hr_status hr_device_allocate_pinned(hr_device *device, size_t size, void **out) {
+    HR_TRY(hr_handle_check(device, HR_HANDLE_DEVICE, __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
+    if (device->ops->allocate_pinned) return device->ops->allocate_pinned(device, size, out);
+    return device->ops->allocate(device, size, out);
+}
+
+void hr_device_release_pinned(hr_device *device, void *data, size_t size) {
+    if (hr_handle_check(device, HR_HANDLE_DEVICE, __func__) != HR_OK) return;
+    if (device->ops->release_pinned)
+        device->ops->release_pinned(device, data);
+    else
+        device->ops->release(device, data, size);
+}
+
 hr_status hr_device_upload(hr_device *device, void *to, const void *from, size_t size) {
     HR_TRY(hr_handle_check(device, HR_HANDLE_DEVICE, __func__));
     if (size) HR_TRY(hr_pointer_check(to, "memory to write", __func__));

@@ -11,6 +11,7 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "base/text.h"
+#include "device/graph.h"
 #include "device/load.h"
 #include "device/team.h"
 
@@ -63,6 +64,9 @@ typedef struct hr_roof_sources {
     const char *functions; /* exp and its kin */
     const char *products;  /* of tensor cores; NULL on a CPU */
 } hr_roof_sources;
+
+/* As the driver numbers them. */
+typedef enum hr_memory_kind { HR_MEMORY_PAGEABLE, HR_MEMORY_PINNED, HR_MEMORY_DEVICE } hr_memory_kind;
 
 struct hr_device;
 typedef struct hr_device_ops {
@@ -127,6 +131,12 @@ typedef struct hr_device_ops {
     void (*fault)(struct hr_device *device, hr_module *module, hr_fault *out);
     /* NULL: a stream of the device's own. */
     void (*stream)(struct hr_device *device, void *stream);
+    /* Work that is queued again and again; NULL: the device has none. */
+    const hr_graph_ops *graph;
+    /* Memory of the host that the device copies to and from by itself, while it computes; NULL: any is. */
+    hr_status (*allocate_pinned)(struct hr_device *device, size_t size, void **out);
+    void (*release_pinned)(struct hr_device *device, void *data);
+    hr_memory_kind (*memory_kind)(struct hr_device *device, const void *data);
 } hr_device_ops;
 
 struct hr_device {

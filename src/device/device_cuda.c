@@ -121,6 +121,10 @@ static const hr_device_ops cuda_ops = {
     .launches = hr_module_cuda_launches,
     .fault = hr_launch_cuda_fault,
     .stream = cuda_stream,
+    .graph = &hr_graph_cuda_ops,
+    .allocate_pinned = hr_copy_cuda_allocate_pinned,
+    .release_pinned = hr_copy_cuda_release_pinned,
+    .memory_kind = hr_copy_cuda_memory_kind,
 };
 
 static hr_status device_find(hr_device_cuda *cuda, int ordinal) {

@@ -8,6 +8,7 @@
 #include "device/tensor_map_cuda.h"
 
 #define HR_CUDA_FAULTS_A_PAGE 255
+#define HR_CUDA_PIECES        32 /* that are timed while the device is held: fewer launches than its queue holds */
 
 /* Fault words in host memory that the device can write: the host looks at them without waiting for it. */
 typedef struct hr_cuda_faults {
@@ -33,8 +34,9 @@ typedef struct hr_device_cuda {
     size_t cold_bytes;
     int *gate; /* in host memory: the spinning kernel ends when it is 1 */
     hr_cu_event begin, end;
-    pthread_mutex_t stage_lock; /* of the two below */
-    char *stage;                /* copy_cuda.c: two pieces of pinned memory; NULL until needed */
+    hr_cu_event pieces[HR_CUDA_PIECES + 1]; /* time_cuda.c: between pieces of work; NULL until needed */
+    pthread_mutex_t stage_lock;             /* of the two below */
+    char *stage;                            /* copy_cuda.c: two pieces of pinned memory; NULL until needed */
     hr_cu_event stage_events[2];
 } hr_device_cuda;
 
@@ -67,6 +69,9 @@ hr_status hr_copy_cuda_upload(struct hr_device *device, void *to, const void *fr
 hr_status hr_copy_cuda_download(struct hr_device *device, void *to, const void *from, size_t size);
 hr_status hr_copy_cuda_within(struct hr_device *device, void *to, const void *from, size_t size);
 void hr_copy_cuda_free(hr_device_cuda *cuda);
+hr_status hr_copy_cuda_allocate_pinned(struct hr_device *device, size_t size, void **out);
+void hr_copy_cuda_release_pinned(struct hr_device *device, void *data);
+hr_memory_kind hr_copy_cuda_memory_kind(struct hr_device *device, const void *data);
 
 /* ---- module_cuda.c ---- */
 
@@ -82,6 +87,29 @@ hr_status hr_module_cuda_function(const hr_device_cuda *cuda, const hr_module *m
 void hr_module_cuda_faults_free(hr_device_cuda *cuda);
 
 /* ---- launch_cuda.c ---- */
+
+#define HR_CUDA_WORDS_MAX 512 /* 4096 bytes: what every architecture takes as parameters */
+
+/* A grid as the driver takes it. Its parameters are the maps, then one block of words. */
+typedef struct hr_cuda_grid {
+    const char *entry;
+    hr_cu_function function;
+    unsigned grid[3], threads, shared_bytes, cluster;
+    bool overlaps; /* starts while the grid before it ends */
+    int map_count;
+    const hr_cuda_map *maps;
+    const int64_t *words;
+    int64_t word_count;
+} hr_cuda_grid;
+typedef hr_status (*hr_cuda_grid_fn)(void *context, const hr_cuda_grid *grid);
+
+/* Hands the grids of an execution to `each`, in their order, without those that are empty; what a grid points
+ * to lasts as long as the call. */
+hr_status hr_launch_cuda_each(const hr_device_cuda *cuda, const hr_module *module,
+                              const hr_execution *execution, hr_cuda_grid_fn each, void *context);
+hr_status hr_launch_cuda_grid(const hr_device_cuda *cuda, const hr_cuda_grid *grid, hr_cu_stream stream);
+/* Room for map_count + 1 of them. */
+void hr_launch_cuda_parameters(const hr_cuda_grid *grid, void **out);
 
 hr_status hr_launch_cuda(struct hr_device *device, hr_module *module, const hr_execution *execution,
                          hr_fault *fault);
@@ -100,6 +128,16 @@ typedef hr_status (*hr_cuda_queue_fn)(void *context);
 hr_status hr_time_cuda_queue(hr_device_cuda *cuda, bool cold, hr_cuda_queue_fn queue, void *context,
                              double *seconds);
 void hr_time_cuda_free(hr_device_cuda *cuda);
+
+/* Seconds on the device of each of `count` pieces of work that `queue` puts on the stream, one after the
+ * other; the context is entered. */
+typedef hr_status (*hr_cuda_queue_piece_fn)(void *context, int i);
+hr_status hr_time_cuda_pieces(hr_device_cuda *cuda, int count, hr_cuda_queue_piece_fn queue, void *context,
+                              double *seconds);
+
+/* ---- graph_cuda.c ---- */
+
+extern const hr_graph_ops hr_graph_cuda_ops;
 
 /* ---- roof_cuda.c ---- */
 

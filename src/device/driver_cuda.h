@@ -21,6 +21,7 @@ typedef struct hr_cu_stream_s *hr_cu_stream;
 typedef struct hr_cu_event_s *hr_cu_event;
 typedef struct hr_cu_graph_s *hr_cu_graph;
 typedef struct hr_cu_graph_exec_s *hr_cu_graph_exec;
+typedef struct hr_cu_graph_node_s *hr_cu_graph_node;
 
 /* Results that mean something to us. */
 enum {
@@ -66,6 +67,7 @@ enum {
 enum { HR_CU_STREAM_NON_BLOCKING = 1, HR_CU_EVENT_DEFAULT = 0, HR_CU_EVENT_NO_TIMING = 2 };
 enum { HR_CU_HOST_PORTABLE = 1, HR_CU_HOST_MAPPED = 2 };
 enum { HR_CU_CAPTURE_RELAXED = 2, HR_CU_POINTER_MEMORY_TYPE = 2 };
+enum { HR_CU_CAPTURE_ACTIVE = 1 }; /* CUstreamCaptureStatus */
 
 /* CUtensorMap: 128 bytes at a multiple of 64. */
 typedef struct hr_cu_tensor_map {
@@ -92,6 +94,15 @@ typedef struct hr_cu_launch_config {
     hr_cu_launch_attribute *attributes;
     unsigned attribute_count;
 } hr_cu_launch_config;
+
+/* CUDA_KERNEL_NODE_PARAMS_v1 */
+typedef struct hr_cu_kernel_node {
+    hr_cu_function function;
+    unsigned grid[3], block[3];
+    unsigned shared_bytes;
+    void **parameters;
+    void **extra;
+} hr_cu_kernel_node;
 
 /* member, symbol, parameters; all are of driver 11.8 or older but those of the second list, which may be
  * NULL. */
@@ -121,11 +132,13 @@ typedef struct hr_cu_launch_config {
     X(download, "cuMemcpyDtoHAsync_v2", (void *to, hr_cu_address from, size_t size, hr_cu_stream stream))    \
     X(copy, "cuMemcpyDtoDAsync_v2",                                                                          \
       (hr_cu_address to, hr_cu_address from, size_t size, hr_cu_stream stream))                              \
+    X(copy_any, "cuMemcpyAsync", (hr_cu_address to, hr_cu_address from, size_t size, hr_cu_stream stream))   \
     X(fill_bytes, "cuMemsetD8Async",                                                                         \
       (hr_cu_address to, unsigned char value, size_t size, hr_cu_stream stream))                             \
     X(stream_create, "cuStreamCreate", (hr_cu_stream * stream, unsigned flags))                              \
     X(stream_destroy, "cuStreamDestroy_v2", (hr_cu_stream stream))                                           \
     X(stream_wait, "cuStreamSynchronize", (hr_cu_stream stream))                                             \
+    X(stream_follow, "cuStreamWaitEvent", (hr_cu_stream stream, hr_cu_event event, unsigned flags))          \
     X(event_create, "cuEventCreate", (hr_cu_event * event, unsigned flags))                                  \
     X(event_destroy, "cuEventDestroy_v2", (hr_cu_event event))                                               \
     X(event_record, "cuEventRecord", (hr_cu_event event, hr_cu_stream stream))                               \
@@ -141,9 +154,14 @@ typedef struct hr_cu_launch_config {
       (const hr_cu_launch_config *config, hr_cu_function function, void **parameters, void **extra))         \
     X(capture_begin, "cuStreamBeginCapture_v2", (hr_cu_stream stream, int mode))                             \
     X(capture_end, "cuStreamEndCapture", (hr_cu_stream stream, hr_cu_graph * graph))                         \
+    X(capture_info, "cuStreamGetCaptureInfo_v2",                                                             \
+      (hr_cu_stream stream, int *state, uint64_t *id, hr_cu_graph *graph, const hr_cu_graph_node **last,     \
+       size_t *last_count))                                                                                  \
     X(graph_instantiate, "cuGraphInstantiateWithFlags",                                                      \
       (hr_cu_graph_exec * exec, hr_cu_graph graph, unsigned long long flags))                                \
     X(graph_launch, "cuGraphLaunch", (hr_cu_graph_exec exec, hr_cu_stream stream))                           \
+    X(graph_set_kernel, "cuGraphExecKernelNodeSetParams",                                                    \
+      (hr_cu_graph_exec exec, hr_cu_graph_node node, const hr_cu_kernel_node *kernel))                       \
     X(graph_exec_destroy, "cuGraphExecDestroy", (hr_cu_graph_exec exec))                                     \
     X(graph_destroy, "cuGraphDestroy", (hr_cu_graph graph))                                                  \
     X(peer_possible, "cuDeviceCanAccessPeer", (int *possible, hr_cu_device device, hr_cu_device peer))       \

@@ -7,12 +7,10 @@
 
 #include <string.h>
 
-#define WORDS_MAX 512 /* 4096 bytes: what every architecture takes as parameters */
-
 /* ---- parameters ---- */
 
 typedef struct words {
-    int64_t list[WORDS_MAX];
+    int64_t list[HR_CUDA_WORDS_MAX];
     int64_t count;
 } words;
 
@@ -23,12 +21,12 @@ static void words_add(words *words, const void *data, int64_t count) {
 
 static hr_status words_pack(const hr_module *module, const hr_execution *execution, words *words) {
     words->count = 0;
-    if (2 * execution->count + execution->extent_count + execution->stride_count + 2 > WORDS_MAX)
+    if (2 * execution->count + execution->extent_count + execution->stride_count + 2 > HR_CUDA_WORDS_MAX)
         return hr_fail(
             HR_BAD_INPUT,
             "a kernel with %lld arguments of %lld axes has more parameters than a launch can carry "
             "(%d words): pass fewer tensors",
-            (long long)execution->count, (long long)execution->stride_count, WORDS_MAX);
+            (long long)execution->count, (long long)execution->stride_count, HR_CUDA_WORDS_MAX);
     words_add(words, execution->pointers, execution->count);
     words_add(words, execution->scalars, execution->count);
     words_add(words, execution->extents, execution->extent_count);
@@ -38,21 +36,23 @@ static hr_status words_pack(const hr_module *module, const hr_execution *executi
     return HR_OK;
 }
 
-/* ---- one launch ---- */
+/* ---- one grid ---- */
 
-/* The maps of this launch for the arrays as they lie now, then the words. */
-static hr_status parameters_list(const hr_device_cuda *cuda, const hr_cuda_function *function,
-                                 const hr_launch *launch, const hr_execution *execution, words *words,
-                                 void **out) {
+/* The maps of this launch for the arrays as they lie now. */
+static hr_status maps_refresh(const hr_device_cuda *cuda, const hr_cuda_function *function,
+                              const hr_launch *launch, const hr_execution *execution) {
     for (int i = 0; i < function->map_count; i++) {
         const hr_tensor_map *map = &launch->maps[i];
         const void *base =
             map->tensor == HR_MAP_SCRATCH ? execution->scratch : execution->pointers[map->tensor];
         HR_TRY(hr_cuda_map_refresh(&cuda->driver, map, launch->entry, base, &function->maps[i]));
-        out[i] = &function->maps[i].value;
     }
-    out[function->map_count] = words->list;
-    if (words->count * 8 + function->map_count * HR_MAP_BYTES > WORDS_MAX * 8)
+    return HR_OK;
+}
+
+static hr_status parameters_check(const hr_cuda_function *function, const hr_launch *launch,
+                                  const words *words) {
+    if (words->count * 8 + function->map_count * HR_MAP_BYTES > HR_CUDA_WORDS_MAX * 8)
         return hr_fail(HR_BAD_INPUT,
                        "kernel %s has more parameters than a launch can carry: pass fewer tensors",
                        launch->entry);
@@ -62,30 +62,37 @@ static hr_status parameters_list(const hr_device_cuda *cuda, const hr_cuda_funct
     return HR_OK;
 }
 
-static hr_cu_result driver_launch(const hr_device_cuda *cuda, const hr_cuda_function *function,
-                                  const hr_launch *launch, void *stream, void **parameters) {
+void hr_launch_cuda_parameters(const hr_cuda_grid *grid, void **out) {
+    for (int i = 0; i < grid->map_count; i++)
+        out[i] = (void *)(uintptr_t)&grid->maps[i].value; /* the driver reads them */
+    out[grid->map_count] = (void *)(uintptr_t)grid->words;
+}
+
+hr_status hr_launch_cuda_grid(const hr_device_cuda *cuda, const hr_cuda_grid *grid, hr_cu_stream stream) {
     hr_cu_launch_attribute attributes[2];
-    hr_cu_launch_config config = {
-        .grid = {(unsigned)launch->grid[0], (unsigned)launch->grid[1], (unsigned)launch->grid[2]},
-        .block = {(unsigned)launch->threads, 1, 1},
-        .shared_bytes = (unsigned)launch->shared,
-        .stream = stream ? (hr_cu_stream)stream : cuda->stream,
-        .attributes = attributes};
-    if (launch->cluster > 1) {
+    void *parameters[HR_LAUNCH_MAPS_MAX + 1];
+    hr_cu_launch_config config = {.grid = {grid->grid[0], grid->grid[1], grid->grid[2]},
+                                  .block = {grid->threads, 1, 1},
+                                  .shared_bytes = grid->shared_bytes,
+                                  .stream = stream,
+                                  .attributes = attributes};
+    if (grid->cluster > 1) {
         hr_cu_launch_attribute *cluster = &attributes[config.attribute_count++];
         cluster->id = HR_CU_LAUNCH_CLUSTER;
-        cluster->value.cluster[0] = (unsigned)launch->cluster;
+        cluster->value.cluster[0] = grid->cluster;
         cluster->value.cluster[1] = cluster->value.cluster[2] = 1;
     }
-    if (launch->overlaps) {
+    if (grid->overlaps) {
         attributes[config.attribute_count].id = HR_CU_LAUNCH_OVERLAPS;
         attributes[config.attribute_count++].value.overlaps = 1;
     }
-    return cuda->driver.launch(&config, function->handle, parameters, NULL);
+    hr_launch_cuda_parameters(grid, parameters);
+    hr_cu_result result = cuda->driver.launch(&config, grid->function, parameters, NULL);
+    return result ? hr_cuda_fail(&cuda->driver, result, "launching kernel %s", grid->entry) : HR_OK;
 }
 
-hr_status hr_launch_cuda_queue(const hr_device_cuda *cuda, const hr_module *module,
-                               const hr_execution *execution) {
+hr_status hr_launch_cuda_each(const hr_device_cuda *cuda, const hr_module *module,
+                              const hr_execution *execution, hr_cuda_grid_fn each, void *context) {
     words words;
     if (execution->launch_count != module->function_count)
         return hr_fail(HR_INTERNAL, "%lld launches are asked of a module that was prepared for %d",
@@ -97,13 +104,40 @@ hr_status hr_launch_cuda_queue(const hr_device_cuda *cuda, const hr_module *modu
         const hr_launch *launch = &execution->launches[i];
         bool apart = !aligned && launch->unaligned[0];
         const hr_cuda_function *function = &module->functions[apart ? execution->launch_count + i : i];
-        void *parameters[HR_LAUNCH_MAPS_MAX + 1];
         if (hr_launch_is_empty(launch)) continue;
-        HR_TRY(parameters_list(cuda, function, launch, execution, &words, parameters));
-        hr_cu_result result = driver_launch(cuda, function, launch, execution->stream, parameters);
-        if (result) return hr_cuda_fail(&cuda->driver, result, "launching kernel %s", launch->entry);
+        HR_TRY(maps_refresh(cuda, function, launch, execution));
+        HR_TRY(parameters_check(function, launch, &words));
+        const hr_cuda_grid grid = {
+            .entry = launch->entry,
+            .function = function->handle,
+            .grid = {(unsigned)launch->grid[0], (unsigned)launch->grid[1], (unsigned)launch->grid[2]},
+            .threads = (unsigned)launch->threads,
+            .shared_bytes = (unsigned)launch->shared,
+            .cluster = (unsigned)launch->cluster,
+            .overlaps = launch->overlaps,
+            .map_count = function->map_count,
+            .maps = function->maps,
+            .words = words.list,
+            .word_count = words.count};
+        HR_TRY(each(context, &grid));
     }
     return HR_OK;
+}
+
+typedef struct queueing {
+    const hr_device_cuda *cuda;
+    hr_cu_stream stream;
+} queueing;
+
+static hr_status grid_queue(void *context, const hr_cuda_grid *grid) {
+    const queueing *queueing = context;
+    return hr_launch_cuda_grid(queueing->cuda, grid, queueing->stream);
+}
+
+hr_status hr_launch_cuda_queue(const hr_device_cuda *cuda, const hr_module *module,
+                               const hr_execution *execution) {
+    queueing queueing = {cuda, execution->stream ? (hr_cu_stream)execution->stream : cuda->stream};
+    return hr_launch_cuda_each(cuda, module, execution, grid_queue, &queueing);
 }
 
 /* ---- an execution ---- */

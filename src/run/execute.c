@@ -351,28 +351,35 @@ static hr_status launch_shown(const call *call, const hr_shapes *shapes, const h
     return status;
 }
 
-static hr_status call_run(call *call, const hr_shapes *shapes, bool *fits) {
+/* All but scratch, which belongs to whoever launches. */
+static hr_status execution_make(call *call, const hr_shapes *shapes, hr_execution *out) {
     const hr_kernel *made = shapes->instance->kernel;
     const hr_prepared *state = shapes->state;
-    hr_scratch_block *scratch;
     HR_TRY(tables_fill(call, made));
     HR_TRY(hr_overlap_check_arrays(made, call->placed));
-    HR_TRY(hr_scratch_take(made->device, call->kernel->shapes, (size_t)shapes->scratch_size, call->stream,
-                           &scratch));
-    const hr_execution execution = {.pointers = call->pointers,
-                                    .scalars = call->scalars,
-                                    .extents = shapes->extents,
-                                    .strides = call->strides,
-                                    .scratch = scratch ? scratch->data : NULL,
-                                    .scratch_bytes = shapes->scratch_size,
-                                    .threads = shapes->threads,
-                                    .launches = shapes->launches ? shapes->launches : state->launches,
-                                    .launch_count = state->launch_count,
-                                    .aligned = &state->aligned,
-                                    .count = made->argument_count,
-                                    .extent_count = made->function->extent_count,
-                                    .stride_count = made->stride_count,
-                                    .stream = call->stream};
+    *out = (hr_execution){.pointers = call->pointers,
+                          .scalars = call->scalars,
+                          .extents = shapes->extents,
+                          .strides = call->strides,
+                          .scratch_bytes = shapes->scratch_size,
+                          .threads = shapes->threads,
+                          .launches = shapes->launches ? shapes->launches : state->launches,
+                          .launch_count = state->launch_count,
+                          .aligned = &state->aligned,
+                          .count = made->argument_count,
+                          .extent_count = made->function->extent_count,
+                          .stride_count = made->stride_count,
+                          .stream = call->stream};
+    return HR_OK;
+}
+
+static hr_status call_run(call *call, const hr_shapes *shapes, bool *fits) {
+    hr_scratch_block *scratch;
+    hr_execution execution;
+    HR_TRY(execution_make(call, shapes, &execution));
+    HR_TRY(hr_scratch_take(call->kernel->device, call->kernel->shapes, (size_t)shapes->scratch_size,
+                           call->stream, &scratch));
+    execution.scratch = scratch ? scratch->data : NULL;
     hr_status status = launch_shown(call, shapes, &execution, fits);
     hr_scratch_give(call->kernel->shapes, scratch);
     return status;
@@ -403,6 +410,22 @@ hr_status hr_kernel_execute(hr_kernel *kernel, const hr_array *arrays, int count
     hr_status status = call_run(&call, shapes, &fits);
     hr_shapes_release(kernel->shapes, shapes);
     return fits ? status : call_run_anew(&call);
+}
+
+hr_status hr_kernel_execute_by(hr_kernel *kernel, const hr_array *arrays, int count, hr_execution_fn use,
+                               void *context, hr_shapes **out) {
+    call call;
+    hr_shapes *shapes;
+    hr_execution execution;
+    HR_TRY(call_begin(&call, kernel, arrays, count, NULL));
+    HR_TRY(shapes_get(&call, &shapes));
+    hr_status status = execution_make(&call, shapes, &execution);
+    if (status == HR_OK) status = use(context, shapes, &execution);
+    if (status == HR_OK)
+        *out = shapes;
+    else
+        hr_shapes_release(kernel->shapes, shapes);
+    return status;
 }
 
 hr_status hr_kernel_execute_work(hr_kernel *kernel, const hr_array *arrays, int count, const hr_roof *roof,

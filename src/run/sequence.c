@@ -1,52 +1,23 @@
-/* A sequence: kernels in order over buffers that live only as long as they are needed.
+/* A sequence: kernels in order over buffers that live only as long as they are needed, and copies beside
+ * them.
  *
  * In: calls, each a kernel with arrays: memory of the caller's, or named buffers of the sequence. Out: one
  * arena in which buffers that are never needed at once share their place, and launches that allocate nothing.
- * Sizes and places may grow with one number, the step's: a cache's length, say.
+ * Sizes and places may grow with one number, the step's: a cache's length, say. A device that queues its work
+ * gets a launch as one graph: sequence_graph.c.
  */
-#include "run/sequence.h"
+#include "run/sequence_parts.h"
+
 #include "base/clock.h"
 #include "base/dtype.h"
-#include "base/handle.h"
 #include "base/memory.h"
-#include "run/kernel.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGNMENT   64
+#define ALIGNMENT   256               /* a line of every cache */
 #define BUFFER_MOST ((size_t)1 << 48) /* bytes, so that sums of sizes do not overflow */
-
-typedef struct buffer {
-    char *name;
-    size_t size, offset; /* bytes; offset: in the arena */
-    int first, last;     /* calls that use it; first = -1: none yet */
-} buffer;
-
-typedef struct sequence_call {
-    hr_kernel *kernel;
-    int first, count; /* its arrays */
-    bool ran;         /* before: its kernel is compiled */
-    double seconds;   /* of all launches */
-    int64_t launches;
-} sequence_call;
-
-struct hr_sequence {
-    hr_handle handle;
-    hr_device *device;
-    buffer *buffers;
-    sequence_call *calls;
-    hr_sequence_array *arrays;
-    int buffer_count, call_count, array_count;
-    int buffer_room, call_room, array_room;
-    void *arena;
-    size_t arena_size;
-    bool planned;
-    int64_t step; /* of the last launch */
-    hr_progress_fn progress;
-    void *progress_context;
-};
 
 /* ---- building ---- */
 
@@ -73,11 +44,13 @@ hr_status hr_sequence_create(hr_device *device, hr_sequence **out) {
 
 void hr_sequence_destroy(hr_sequence *sequence) {
     if (!sequence || hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__) != HR_OK) return;
+    hr_sequence_graph_drop(sequence);
     for (int i = 0; i < sequence->buffer_count; i++)
         free(sequence->buffers[i].name);
+    if (sequence->scratch) hr_device_release(sequence->device, sequence->scratch, sequence->scratch_size);
     if (sequence->arena) hr_device_release(sequence->device, sequence->arena, sequence->arena_size);
     free(sequence->buffers);
-    free(sequence->calls);
+    free(sequence->items);
     free(sequence->arrays);
     hr_handle_free(sequence);
 }
@@ -92,30 +65,61 @@ hr_status hr_sequence_buffer(hr_sequence *sequence, const char *name, size_t byt
                 sizeof *sequence->buffers));
     char *copy = strdup(name);
     if (!copy) return hr_fail(HR_OUT_OF_MEMORY, "no memory for buffer %s", name);
-    sequence->buffers[sequence->buffer_count] = (buffer){.name = copy, .size = bytes, .first = -1};
+    sequence->buffers[sequence->buffer_count] = (hr_sequence_place){.name = copy, .size = bytes, .first = -1};
     sequence->planned = false;
     *out = sequence->buffer_count++;
     return HR_OK;
 }
 
-static hr_status array_check(const hr_sequence *sequence, const hr_kernel *kernel, int i,
+/* `name` of `owner`: "`x` of kernel norm". */
+static hr_status array_check(const hr_sequence *sequence, const char *name, const char *owner,
                              const hr_sequence_array *array) {
-    const char *name = hr_kernel_tensor(kernel, i)->name;
     if (array->size < sizeof *array)
-        return hr_fail(HR_BAD_INPUT, "the array for `%s` of kernel %s does not say its size", name,
-                       kernel->function->name);
+        return hr_fail(HR_BAD_INPUT, "the array for `%s` of %s does not say its size", name, owner);
     if (array->buffer >= sequence->buffer_count)
-        return hr_fail(HR_BAD_INPUT, "`%s` of kernel %s is given buffer %d; the sequence has %d", name,
-                       kernel->function->name, array->buffer, sequence->buffer_count);
+        return hr_fail(HR_BAD_INPUT, "`%s` of %s is given buffer %d; the sequence has %d", name, owner,
+                       array->buffer, sequence->buffer_count);
     if (array->rank < 0 || array->rank > HR_SEQUENCE_RANK || (unsigned)array->dtype >= HR_DTYPE_COUNT)
         return hr_fail(HR_BAD_INPUT,
-                       "the array for `%s` of kernel %s has %d axes, or no dtype; up to %d are possible",
-                       name, kernel->function->name, array->rank, HR_SEQUENCE_RANK);
+                       "the array for `%s` of %s has %d axes, or no dtype; up to %d are possible", name,
+                       owner, array->rank, HR_SEQUENCE_RANK);
+    return HR_OK;
+}
+
+static bool array_varies(const hr_sequence_array *array) {
+    bool varies = array->offset.scaled != 0;
+    for (int axis = 0; axis < array->rank; axis++)
+        varies |= array->shape[axis].scaled != 0;
+    return varies;
+}
+
+/* Takes over an item whose arrays have been checked. */
+static hr_status item_add(hr_sequence *sequence, hr_kernel *kernel, const hr_sequence_array *arrays,
+                          int count) {
+    const int first = sequence->array_count, number = sequence->item_count;
+    hr_sequence_item item = {.kernel = kernel, .first = first, .count = count};
+    HR_TRY(grow((void **)&sequence->items, number, &sequence->item_room, sizeof *sequence->items));
+    for (int i = 0; i < count; i++) {
+        HR_TRY(grow((void **)&sequence->arrays, first + i, &sequence->array_room, sizeof *sequence->arrays));
+        sequence->arrays[first + i] = arrays[i];
+        item.varies |=
+            array_varies(&arrays[i]) || (kernel && hr_tensor_is_scalar(hr_kernel_tensor(kernel, i)));
+    }
+    for (int i = 0; i < count; i++) {
+        if (arrays[i].buffer < 0) continue;
+        hr_sequence_place *used = &sequence->buffers[arrays[i].buffer];
+        if (used->first < 0) used->first = number;
+        used->last = number;
+    }
+    sequence->array_count += count;
+    sequence->items[sequence->item_count++] = item;
+    sequence->planned = false;
     return HR_OK;
 }
 
 hr_status hr_sequence_call(hr_sequence *sequence, hr_kernel *kernel, const hr_sequence_array *arrays,
                            int count) {
+    char owner[HR_SYMBOL_MAX + 16];
     HR_TRY(hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__));
     HR_TRY(hr_handle_check(kernel, HR_HANDLE_KERNEL, __func__));
     HR_TRY(hr_pointer_check(arrays, "arrays", __func__));
@@ -126,40 +130,60 @@ hr_status hr_sequence_call(hr_sequence *sequence, hr_kernel *kernel, const hr_se
     if (count > HR_EXECUTE_ARGUMENTS)
         return hr_fail(HR_BAD_INPUT, "kernel %s has %d arguments; a call of a sequence takes %d",
                        kernel->function->name, count, HR_EXECUTE_ARGUMENTS);
-    HR_TRY(
-        grow((void **)&sequence->calls, sequence->call_count, &sequence->call_room, sizeof *sequence->calls));
-    int first = sequence->array_count;
-    for (int i = 0; i < count; i++) {
-        HR_TRY(array_check(sequence, kernel, i, &arrays[i]));
-        HR_TRY(grow((void **)&sequence->arrays, first + i, &sequence->array_room, sizeof *sequence->arrays));
-        sequence->arrays[first + i] = arrays[i];
-    }
-    for (int i = 0; i < count; i++) {
-        if (arrays[i].buffer < 0) continue;
-        buffer *used = &sequence->buffers[arrays[i].buffer];
-        if (used->first < 0) used->first = sequence->call_count;
-        used->last = sequence->call_count;
-    }
-    sequence->array_count += count;
-    sequence->calls[sequence->call_count++] =
-        (sequence_call){.kernel = kernel, .first = first, .count = count};
-    sequence->planned = false;
+    snprintf(owner, sizeof owner, "kernel %s", kernel->function->name);
+    for (int i = 0; i < count; i++)
+        HR_TRY(array_check(sequence, hr_kernel_tensor(kernel, i)->name, owner, &arrays[i]));
+    return item_add(sequence, kernel, arrays, count);
+}
+
+/* Where the host uses the device's memory in place, all is the device's. */
+static hr_memory_kind memory_kind(const hr_sequence *sequence, const hr_sequence_array *array) {
+    struct hr_device *device = sequence->device;
+    if (array->buffer >= 0 || !device->ops->memory_kind) return HR_MEMORY_DEVICE;
+    return device->ops->memory_kind(device, array->data);
+}
+
+/* Memory that the device cannot copy to or from by itself would be waited for. */
+static hr_status copy_side_check(const hr_sequence *sequence, const char *name,
+                                 const hr_sequence_array *array) {
+    HR_TRY(array_check(sequence, name, "a copy", array));
+    if (array->strided) return hr_fail(HR_BAD_INPUT, "`%s` of a copy has strides; copies take none", name);
+    if (array->buffer >= 0) return HR_OK;
+    if (!array->data) return hr_fail(HR_BAD_INPUT, "`%s` of a copy has neither buffer nor memory", name);
+    if (memory_kind(sequence, array) != HR_MEMORY_PAGEABLE) return HR_OK;
+    return hr_fail(HR_BAD_INPUT,
+                   "`%s` of a copy lies in memory of the host that %s cannot copy by itself: take it from "
+                   "hr_device_allocate_pinned",
+                   name, sequence->device->name);
+}
+
+hr_status hr_sequence_copy(hr_sequence *sequence, const hr_sequence_array *to,
+                           const hr_sequence_array *from) {
+    HR_TRY(hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__));
+    HR_TRY(hr_pointer_check(to, "array to write", __func__));
+    HR_TRY(hr_pointer_check(from, "array to read", __func__));
+    HR_TRY(copy_side_check(sequence, "to", to));
+    HR_TRY(copy_side_check(sequence, "from", from));
+    const hr_sequence_array sides[] = {*to, *from};
+    HR_TRY(item_add(sequence, NULL, sides, 2));
+    sequence->copy_count++;
     return HR_OK;
 }
 
 /* ---- places ---- */
 
-static bool live_at_once(const buffer *a, const buffer *b) {
+static bool live_at_once(const hr_sequence_place *a, const hr_sequence_place *b) {
     return a->first <= b->last && b->first <= a->last;
 }
 
 /* The lowest place where none of those that are needed at the same time lies; the largest ones come first. */
-static size_t place_find(const hr_sequence *sequence, const int *order, int placed, const buffer *wanted) {
+static size_t place_find(const hr_sequence *sequence, const int *order, int placed,
+                         const hr_sequence_place *wanted) {
     size_t at = 0;
     for (bool moved = true; moved;) {
         moved = false;
         for (int i = 0; i < placed; i++) {
-            const buffer *other = &sequence->buffers[order[i]];
+            const hr_sequence_place *other = &sequence->buffers[order[i]];
             bool over = at < other->offset + other->size && other->offset < at + wanted->size;
             if (!over || !live_at_once(other, wanted)) continue;
             at = (other->offset + other->size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
@@ -180,6 +204,7 @@ static void order_by_size(const hr_sequence *sequence, int *order, int count) {
 
 hr_status hr_sequence_plan(hr_sequence *sequence) {
     HR_TRY(hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__));
+    hr_sequence_graph_drop(sequence);
     int *order = hr_memory_take((size_t)(sequence->buffer_count + 1) * sizeof *order), count = 0;
     if (!order) return hr_fail(HR_OUT_OF_MEMORY, "no memory to plan a sequence");
     for (int i = 0; i < sequence->buffer_count; i++)
@@ -187,7 +212,7 @@ hr_status hr_sequence_plan(hr_sequence *sequence) {
     order_by_size(sequence, order, count);
     size_t size = 0;
     for (int i = 0; i < count; i++) {
-        buffer *placed = &sequence->buffers[order[i]];
+        hr_sequence_place *placed = &sequence->buffers[order[i]];
         placed->offset = place_find(sequence, order, i, placed);
         if (placed->offset + placed->size > size) size = placed->offset + placed->size;
     }
@@ -203,12 +228,7 @@ hr_status hr_sequence_plan(hr_sequence *sequence) {
     return HR_OK;
 }
 
-/* ---- launching ---- */
-
-typedef struct call_arrays {
-    hr_array arrays[HR_EXECUTE_ARGUMENTS];
-    int64_t shapes[HR_EXECUTE_ARGUMENTS][HR_SEQUENCE_RANK];
-} call_arrays;
+/* ---- arrays at a step ---- */
 
 static hr_status value_at(const hr_step_size *size, int64_t step, int64_t *out) {
     bool beyond = __builtin_mul_overflow(size->scaled, step, out);
@@ -233,9 +253,13 @@ static bool lies_within(const hr_sequence_array *array, const int64_t *shape, in
     return !beyond && first >= 0 && (uint64_t)last < count;
 }
 
-static hr_status array_make(const hr_sequence *sequence, const sequence_call *call, int i, int64_t step,
+static const char *array_name(const hr_sequence_item *item, int i) {
+    return item->kernel ? hr_kernel_tensor(item->kernel, i)->name : i == 0 ? "to" : "from";
+}
+
+static hr_status array_make(const hr_sequence *sequence, const hr_sequence_item *item, int i, int64_t step,
                             int64_t *shape, hr_array *out) {
-    const hr_sequence_array *from = &sequence->arrays[call->first + i];
+    const hr_sequence_array *from = &sequence->arrays[item->first + i];
     const size_t element = hr_dtype_size(from->dtype);
     int64_t offset;
     char *data = from->data;
@@ -243,13 +267,11 @@ static hr_status array_make(const hr_sequence *sequence, const sequence_call *ca
     for (int axis = 0; axis < from->rank; axis++)
         HR_TRY(value_at(&from->shape[axis], step, &shape[axis]));
     if (from->buffer >= 0) {
-        const buffer *used = &sequence->buffers[from->buffer];
+        const hr_sequence_place *used = &sequence->buffers[from->buffer];
         if (!lies_within(from, shape, offset, used->size / element))
-            return hr_fail(
-                HR_BAD_INPUT,
-                "`%s` of kernel %s is given an array that does not lie in the %zu bytes of buffer %s",
-                hr_kernel_tensor(call->kernel, i)->name, call->kernel->function->name, used->size,
-                used->name);
+            return hr_fail(HR_BAD_INPUT,
+                           "`%s` is given an array that does not lie in the %zu bytes of buffer %s",
+                           array_name(item, i), used->size, used->name);
         data = (char *)sequence->arena + used->offset;
     }
     if (data) data += offset * (int64_t)element;
@@ -258,83 +280,202 @@ static hr_status array_make(const hr_sequence *sequence, const sequence_call *ca
     return HR_OK;
 }
 
-static hr_status arrays_make(const hr_sequence *sequence, const sequence_call *call, int64_t step,
-                             call_arrays *out) {
-    for (int i = 0; i < call->count; i++)
-        HR_TRY(array_make(sequence, call, i, step, out->shapes[i], &out->arrays[i]));
-    return HR_OK;
+size_t hr_sequence_copy_bytes(const hr_array *array) {
+    return (size_t)hr_shape_elements(array->rank, array->shape) * hr_dtype_size(array->dtype);
 }
+
+hr_status hr_sequence_arrays_make(const hr_sequence *sequence, const hr_sequence_item *item, int64_t step,
+                                  hr_sequence_arrays *out) {
+    for (int i = 0; i < item->count; i++)
+        HR_TRY(array_make(sequence, item, i, step, out->shapes[i], &out->arrays[i]));
+    if (item->kernel) return HR_OK;
+    const size_t to = hr_sequence_copy_bytes(&out->arrays[0]), from = hr_sequence_copy_bytes(&out->arrays[1]);
+    return to == from ? HR_OK
+                      : hr_fail(HR_BAD_INPUT, "a copy is given %zu bytes to read and %zu to write", from, to);
+}
+
+hr_status hr_sequence_item_fail(const hr_sequence *sequence, int i, hr_status status) {
+    const hr_kernel *kernel = sequence->items[i].kernel;
+    if (status == HR_OK) return status;
+    return kernel ? hr_fail_context(status, "call %d of the sequence, kernel %s", i, kernel->function->name)
+                  : hr_fail_context(status, "call %d of the sequence, a copy", i);
+}
+
+/* ---- launching ---- */
 
 void hr_sequence_watch(hr_sequence *sequence, hr_progress_fn progress, void *context) {
     sequence->progress = progress;
     sequence->progress_context = context;
 }
 
-static bool goes_on(const hr_sequence *sequence, int i) {
+bool hr_sequence_goes_on(const hr_sequence *sequence, int i) {
     return !sequence->progress ||
-           sequence->progress(sequence->progress_context, sequence->calls[i].ran ? "running" : "preparing", i,
-                              sequence->call_count);
+           sequence->progress(sequence->progress_context, sequence->items[i].ran ? "running" : "preparing", i,
+                              sequence->item_count);
+}
+
+static hr_status item_run(const hr_sequence *sequence, const hr_sequence_item *item, int64_t step) {
+    hr_sequence_arrays made;
+    HR_TRY(hr_sequence_arrays_make(sequence, item, step, &made));
+    if (item->kernel) return hr_kernel_execute(item->kernel, made.arrays, item->count, NULL);
+    const size_t bytes = hr_sequence_copy_bytes(&made.arrays[0]);
+    if (bytes) memmove(made.arrays[0].data, made.arrays[1].data, bytes);
+    return HR_OK;
+}
+
+/* On the host, where a launch is over when it returns: each is timed. */
+static hr_status host_launch(hr_sequence *sequence, int64_t step) {
+    const double begun = hr_clock_seconds();
+    double before = begun;
+    for (int i = 0; i < sequence->item_count; i++) {
+        hr_sequence_item *item = &sequence->items[i];
+        if (!hr_sequence_goes_on(sequence, i))
+            return hr_fail(HR_CANCELLED, "a launch of a sequence was stopped");
+        HR_TRY(hr_sequence_item_fail(sequence, i, item_run(sequence, item, step)));
+        double now = hr_clock_seconds();
+        item->seconds += now - before;
+        item->launches++;
+        item->timed++;
+        item->ran = true;
+        before = now;
+    }
+    sequence->whole_seconds += before - begun;
+    sequence->calls_seconds += before - begun;
+    sequence->launches++;
+    sequence->timed_whole++;
+    sequence->timed_calls++;
+    return HR_OK;
+}
+
+static hr_status served(void *context, const hr_shapes *shapes, const hr_execution *execution) {
+    (void)context;
+    (void)shapes;
+    (void)execution;
+    return HR_OK;
+}
+
+static hr_status host_prepare(hr_sequence *sequence, int64_t step) {
+    hr_sequence_arrays made;
+    hr_shapes *shapes;
+    for (int i = 0; i < sequence->item_count; i++) {
+        hr_sequence_item *item = &sequence->items[i];
+        if (!hr_sequence_goes_on(sequence, i))
+            return hr_fail(HR_CANCELLED, "a sequence's preparing was stopped");
+        hr_status status = hr_sequence_arrays_make(sequence, item, step, &made);
+        if (status == HR_OK && item->kernel)
+            status = hr_kernel_execute_by(item->kernel, made.arrays, item->count, served, NULL, &shapes);
+        HR_TRY(hr_sequence_item_fail(sequence, i, status));
+        if (item->kernel) hr_shapes_release(item->kernel->shapes, shapes);
+        item->ran = true;
+    }
+    return HR_OK;
+}
+
+static hr_status launch_begin(hr_sequence *sequence, int64_t step, const char *function) {
+    HR_TRY(hr_handle_check(sequence, HR_HANDLE_SEQUENCE, function));
+    if (!sequence->planned) HR_TRY(hr_sequence_plan(sequence));
+    sequence->step = step;
+    return HR_OK;
+}
+
+hr_status hr_sequence_prepare(hr_sequence *sequence, int64_t step) {
+    HR_TRY(launch_begin(sequence, step, __func__));
+    return sequence->device->ops->graph ? hr_sequence_graph_prepare(sequence, step)
+                                        : host_prepare(sequence, step);
 }
 
 hr_status hr_sequence_launch(hr_sequence *sequence, int64_t step) {
-    HR_TRY(hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__));
-    if (!sequence->planned) HR_TRY(hr_sequence_plan(sequence));
-    call_arrays made;
-    double before = hr_clock_seconds();
-    sequence->step = step;
-    for (int i = 0; i < sequence->call_count; i++) {
-        sequence_call *call = &sequence->calls[i];
-        if (!goes_on(sequence, i)) return hr_fail(HR_CANCELLED, "a launch of a sequence was stopped");
-        hr_status status = arrays_make(sequence, call, step, &made);
-        if (status == HR_OK) status = hr_kernel_execute(call->kernel, made.arrays, call->count, NULL);
-        if (status != HR_OK)
-            return hr_fail_context(status, "call %d of the sequence, kernel %s", i,
-                                   call->kernel->function->name);
-        double now = hr_clock_seconds();
-        call->seconds += now - before;
-        call->launches++;
-        call->ran = true;
-        before = now;
-    }
-    return HR_OK;
+    HR_TRY(launch_begin(sequence, step, __func__));
+    return sequence->device->ops->graph ? hr_sequence_graph_launch(sequence, step)
+                                        : host_launch(sequence, step);
+}
+
+hr_status hr_sequence_launch_timed(hr_sequence *sequence, int64_t step, hr_sequence_timing timing) {
+    HR_TRY(launch_begin(sequence, step, __func__));
+    if ((unsigned)timing > HR_TIMING_CALLS)
+        return hr_fail(HR_BAD_INPUT, "a launch is timed as a whole or by its calls, not as %d", (int)timing);
+    return sequence->device->ops->graph ? hr_sequence_graph_time(sequence, step, timing)
+                                        : host_launch(sequence, step);
 }
 
 /* ---- what it does ---- */
 
 int hr_sequence_call_count(const hr_sequence *sequence) {
-    return hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__) == HR_OK ? sequence->call_count : 0;
+    return hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__) == HR_OK ? sequence->item_count : 0;
 }
 
 int64_t hr_sequence_launches(const hr_sequence *sequence) {
-    return sequence->call_count > 0 ? sequence->calls[sequence->call_count - 1].launches : 0;
+    return sequence->launches;
 }
 
 size_t hr_sequence_memory(const hr_sequence *sequence) {
-    return hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__) == HR_OK ? sequence->arena_size : 0;
+    return hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__) == HR_OK
+               ? sequence->arena_size + sequence->scratch_size
+               : 0;
+}
+
+static double mean(double seconds, int64_t times) {
+    return times > 0 ? seconds / (double)times : 0;
+}
+
+hr_status hr_sequence_info_get(const hr_sequence *sequence, hr_sequence_info *out) {
+    hr_graph_counts counts = {.refusal = ""};
+    HR_TRY(hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
+    hr_sequence_graph_counts(sequence, &counts);
+    *out = (hr_sequence_info){.launches = sequence->launches,
+                              .memory = sequence->arena_size + sequence->scratch_size,
+                              .seconds = mean(sequence->whole_seconds, sequence->timed_whole),
+                              .calls_seconds = mean(sequence->calls_seconds, sequence->timed_calls),
+                              .captures = counts.captures,
+                              .patches = counts.patches,
+                              .replays = counts.replays,
+                              .refusal = counts.refusal};
+    return HR_OK;
+}
+
+/* Bytes over the link where one side is the host's, else read and written in memory. */
+static void copy_describe(const hr_sequence *sequence, const hr_sequence_item *item,
+                          const hr_sequence_arrays *made, const hr_roof *roof, hr_call_info *out) {
+    const double bytes = (double)hr_sequence_copy_bytes(&made->arrays[0]);
+    const bool to_host = memory_kind(sequence, &sequence->arrays[item->first]) == HR_MEMORY_PINNED;
+    const bool from_host = memory_kind(sequence, &sequence->arrays[item->first + 1]) == HR_MEMORY_PINNED;
+    out->bytes = to_host || from_host ? bytes : 2 * bytes;
+    if (!roof) return;
+    const double rate = to_host ? roof->link_from : from_host ? roof->link_to : roof->copy;
+    out->floor.bytes = out->bytes;
+    out->floor.bound = to_host || from_host ? "link" : "memory";
+    out->floor.seconds = out->floor.memory = rate > 0 ? out->bytes / rate : 0;
 }
 
 hr_status hr_sequence_call_info(const hr_sequence *sequence, int i, const hr_roof *roof, hr_call_info *out) {
     HR_TRY(hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__));
     HR_TRY(hr_pointer_check(out, "place for the result", __func__));
-    if (i < 0 || i >= sequence->call_count)
+    if (i < 0 || i >= sequence->item_count)
         return hr_fail(HR_BAD_INPUT, "the sequence has %d calls, and there is none of number %d",
-                       sequence->call_count, i);
-    const sequence_call *call = &sequence->calls[i];
-    call_arrays made;
+                       sequence->item_count, i);
+    const hr_sequence_item *item = &sequence->items[i];
+    hr_sequence_arrays made;
     hr_work work;
-    HR_TRY(arrays_make(sequence, call, sequence->step, &made));
-    hr_call_info info = {
-        .kernel = call->kernel->function->name, .seconds = call->seconds, .launches = call->launches};
-    HR_TRY(hr_kernel_execute_work(call->kernel, made.arrays, call->count, roof, &work, &info.floor));
-    info.bytes = work.bytes_read + work.bytes_written;
+    HR_TRY(hr_sequence_arrays_make(sequence, item, sequence->step, &made));
+    hr_call_info info = {.kernel = item->kernel ? item->kernel->function->name : "copy",
+                         .seconds = mean(item->seconds, item->timed) * (double)item->launches,
+                         .launches = item->launches};
+    if (item->kernel) {
+        HR_TRY(hr_kernel_execute_work(item->kernel, made.arrays, item->count, roof, &work, &info.floor));
+        info.bytes = work.bytes_read + work.bytes_written;
+    } else
+        copy_describe(sequence, item, &made, roof, &info);
     *out = info;
     return HR_OK;
 }
 
 void hr_sequence_times_clear(hr_sequence *sequence) {
     if (hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__) != HR_OK) return;
-    for (int i = 0; i < sequence->call_count; i++) {
-        sequence->calls[i].seconds = 0;
-        sequence->calls[i].launches = 0;
+    sequence->launches = sequence->timed_whole = sequence->timed_calls = 0;
+    sequence->whole_seconds = sequence->calls_seconds = 0;
+    for (int i = 0; i < sequence->item_count; i++) {
+        sequence->items[i].seconds = 0;
+        sequence->items[i].launches = sequence->items[i].timed = 0;
     }
 }

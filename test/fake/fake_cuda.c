@@ -1,5 +1,5 @@
 /* See fake_cuda.h. Entry points have the names and parameters of cuda.h and nvrtc.h. */
-#include "fake_cuda.h"
+#include "fake_graph.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -9,7 +9,6 @@
 
 #define LARGE      (1 << 20)
 #define LARGE_COPY (64 << 20)
-#define SHOWN      __attribute__((visibility("default")))
 
 SHOWN fake_cuda_t fake_cuda = {.device_count = 1,
                                .compute = 90,
@@ -24,7 +23,7 @@ SHOWN fake_cuda_t fake_cuda = {.device_count = 1,
 /* Candidates are compiled and loaded by several threads. */
 static pthread_mutex_t calling = PTHREAD_MUTEX_INITIALIZER;
 
-static void live(int *count, int more) {
+void fake_live(int *count, int more) {
     __atomic_fetch_add(count, more, __ATOMIC_RELAXED);
 }
 
@@ -37,8 +36,7 @@ static void write_call(const char *symbol) {
     snprintf(fake_cuda.calls + used, FAKE_CALLS - used, "%s ", symbol);
 }
 
-/* The result of this call: 0, or what the test wants. */
-static int called(const char *symbol) {
+int fake_called(const char *symbol) {
     int result = 0;
     pthread_mutex_lock(&calling);
     write_call(symbol);
@@ -47,12 +45,6 @@ static int called(const char *symbol) {
     pthread_mutex_unlock(&calling);
     return result;
 }
-
-#define CALLED(symbol)                                                                                       \
-    do {                                                                                                     \
-        int result = called(symbol);                                                                         \
-        if (result) return result;                                                                           \
-    } while (0)
 
 /* ---- the driver ---- */
 
@@ -131,13 +123,13 @@ SHOWN int cuDeviceGetAttribute(int *value, int attribute, int device) {
 SHOWN int cuDevicePrimaryCtxRetain(void **context, int device) {
     CALLED("cuDevicePrimaryCtxRetain");
     *context = device ? &context_b : &context_a;
-    live(&fake_cuda.contexts, 1);
+    fake_live(&fake_cuda.contexts, 1);
     return 0;
 }
 
 SHOWN int cuDevicePrimaryCtxRelease_v2(int device) {
     (void)device;
-    live(&fake_cuda.contexts, -1);
+    fake_live(&fake_cuda.contexts, -1);
     CALLED("cuDevicePrimaryCtxRelease_v2");
     return 0;
 }
@@ -151,7 +143,7 @@ SHOWN int cuCtxGetCurrent(void **context) {
 SHOWN int cuCtxPushCurrent_v2(void *context) {
     CALLED("cuCtxPushCurrent_v2");
     current = context;
-    live(&fake_cuda.pushed, 1);
+    fake_live(&fake_cuda.pushed, 1);
     return 0;
 }
 
@@ -159,7 +151,7 @@ SHOWN int cuCtxPopCurrent_v2(void **context) {
     CALLED("cuCtxPopCurrent_v2");
     *context = current;
     current = NULL;
-    live(&fake_cuda.pushed, -1);
+    fake_live(&fake_cuda.pushed, -1);
     return 0;
 }
 
@@ -181,14 +173,14 @@ SHOWN int cuMemAlloc_v2(unsigned long long *address, size_t size) {
     void *data = keep(aligned_alloc(256, (size + 255) / 256 * 256));
     memset(data, 0xcd, size < LARGE ? size : LARGE);
     *address = (unsigned long long)(uintptr_t)data;
-    live(&fake_cuda.allocations, 1);
+    fake_live(&fake_cuda.allocations, 1);
     return 0;
 }
 
 SHOWN int cuMemFree_v2(unsigned long long address) {
     if (outside()) return outside();
     free((void *)(uintptr_t)address);
-    live(&fake_cuda.allocations, -1);
+    fake_live(&fake_cuda.allocations, -1);
     CALLED("cuMemFree_v2");
     return 0;
 }
@@ -198,13 +190,13 @@ SHOWN int cuMemHostAlloc(void **data, size_t size, unsigned flags) {
     CALLED("cuMemHostAlloc");
     if (outside()) return outside();
     *data = keep(aligned_alloc(4096, (size + 4095) / 4096 * 4096));
-    live(&fake_cuda.host_allocations, 1);
+    fake_live(&fake_cuda.host_allocations, 1);
     return 0;
 }
 
 SHOWN int cuMemFreeHost(void *data) {
     free(data);
-    live(&fake_cuda.host_allocations, -1);
+    fake_live(&fake_cuda.host_allocations, -1);
     CALLED("cuMemFreeHost");
     return 0;
 }
@@ -239,6 +231,14 @@ SHOWN int cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, s
     return outside();
 }
 
+SHOWN int cuMemcpyAsync(unsigned long long to, unsigned long long from, size_t size, void *stream) {
+    CALLED("cuMemcpyAsync");
+    if (outside()) return outside();
+    if (!fake_capture_copy(to, from, size, stream))
+        memcpy((void *)(uintptr_t)to, (void *)(uintptr_t)from, size);
+    return 0;
+}
+
 SHOWN int cuMemcpyPeerAsync(unsigned long long to, void *to_context, unsigned long long from,
                             void *from_context, size_t size, void *stream) {
     (void)to_context;
@@ -260,13 +260,13 @@ SHOWN int cuStreamCreate(void **stream, unsigned flags) {
     (void)flags;
     CALLED("cuStreamCreate");
     *stream = keep(malloc(1));
-    live(&fake_cuda.streams, 1);
+    fake_live(&fake_cuda.streams, 1);
     return outside();
 }
 
 SHOWN int cuStreamDestroy_v2(void *stream) {
     free(stream);
-    live(&fake_cuda.streams, -1);
+    fake_live(&fake_cuda.streams, -1);
     CALLED("cuStreamDestroy_v2");
     return 0;
 }
@@ -280,23 +280,28 @@ SHOWN int cuStreamSynchronize(void *stream) {
 SHOWN int cuEventCreate(void **event, unsigned flags) {
     (void)flags;
     CALLED("cuEventCreate");
-    *event = keep(malloc(1));
-    live(&fake_cuda.events, 1);
+    *event = keep(fake_event_make());
+    fake_live(&fake_cuda.events, 1);
     return outside();
 }
 
 SHOWN int cuEventDestroy_v2(void *event) {
     free(event);
-    live(&fake_cuda.events, -1);
+    fake_live(&fake_cuda.events, -1);
     CALLED("cuEventDestroy_v2");
     return 0;
 }
 
 SHOWN int cuEventRecord(void *event, void *stream) {
-    (void)event;
-    (void)stream;
     CALLED("cuEventRecord");
+    fake_capture_record(event, stream);
     return outside();
+}
+
+SHOWN int cuStreamWaitEvent(void *stream, void *event, unsigned flags) {
+    (void)flags;
+    CALLED("cuStreamWaitEvent");
+    return outside() ? outside() : fake_capture_wait(stream, event);
 }
 
 SHOWN int cuEventSynchronize(void *event) {
@@ -320,14 +325,14 @@ SHOWN int cuModuleLoadData(void **module, const void *image) {
     fake_module *made = keep(malloc(sizeof *made));
     made->image = keep(strdup(image));
     *module = made;
-    live(&fake_cuda.modules, 1);
+    fake_live(&fake_cuda.modules, 1);
     return 0;
 }
 
 SHOWN int cuModuleUnload(void *module) {
     free(((fake_module *)module)->image);
     free(module);
-    live(&fake_cuda.modules, -1);
+    fake_live(&fake_cuda.modules, -1);
     CALLED("cuModuleUnload");
     return 0;
 }
@@ -387,97 +392,50 @@ SHOWN int cuTensorMapEncodeTiled(void *map, int type, uint32_t rank, unsigned lo
     return 0;
 }
 
-/* CUlaunchConfig and CUlaunchAttribute */
-typedef struct attribute {
-    int id, padding;
-    union {
-        unsigned cluster[3];
-        int overlaps;
-        char bytes[64];
-    } value;
-} attribute;
-
-typedef struct config {
-    unsigned grid[3], block[3], shared;
-    void *stream;
-    attribute *attributes;
-    unsigned attribute_count;
-} config;
-
 static void name_copy(const char *function, char *name, size_t size) {
     size_t length = strspn(function, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
     snprintf(name, size, "%.*s", (int)length, function);
 }
 
-SHOWN int cuLaunchKernelEx(const config *config, void *function, void **parameters, void **extra) {
+/* Whether its parameters are maps, then words; kernels that measure have others. */
+static bool has_words(const char *name) {
+    bool measures = strncmp(name, "hr_", 3) == 0 || strncmp(name, "special_", 8) == 0 ||
+                    strncmp(name, "product_", 8) == 0;
+    bool helps = strncmp(name, "hr_fill", 7) == 0 || strncmp(name, "hr_compare", 10) == 0 ||
+                 strcmp(name, "hr_digest") == 0;
+    return !measures || helps;
+}
+
+void fake_launch_read(const fake_config *config, const void *function, void **parameters, size_t words,
+                      fake_launch *out) {
+    *out = (fake_launch){.shared = config->shared, .stream = config->stream};
+    name_copy(function, out->name, sizeof out->name);
+    memcpy(out->grid, config->grid, sizeof out->grid);
+    memcpy(out->block, config->block, sizeof out->block);
+    for (unsigned i = 0; i < config->attribute_count; i++)
+        if (config->attributes[i].id == 4)
+            out->cluster = config->attributes[i].value.cluster[0];
+        else if (config->attributes[i].id == 6)
+            out->overlaps = config->attributes[i].value.overlaps;
+    if (!has_words(out->name) || !parameters || !parameters[0]) return;
+    for (int i = 0; i < fake_cuda.map_count; i++)
+        memcpy(&out->maps[i], parameters[i], sizeof out->maps[i]);
+    memcpy(out->words, parameters[fake_cuda.map_count], words * 8);
+}
+
+void fake_launch_run(const fake_launch *launch, void *words) {
+    if (fake_cuda.launch_count < FAKE_LAUNCHES) fake_cuda.launches[fake_cuda.launch_count++] = *launch;
+    if (words && has_words(launch->name) && fake_cuda.kernel) fake_cuda.kernel(launch->name, words);
+}
+
+SHOWN int cuLaunchKernelEx(const fake_config *config, void *function, void **parameters, void **extra) {
+    fake_launch launch;
     (void)extra;
     CALLED("cuLaunchKernelEx");
     if (outside()) return outside();
-    fake_launch launch = {.shared = config->shared, .stream = config->stream};
-    name_copy(function, launch.name, sizeof launch.name);
-    memcpy(launch.grid, config->grid, sizeof launch.grid);
-    memcpy(launch.block, config->block, sizeof launch.block);
-    for (unsigned i = 0; i < config->attribute_count; i++)
-        if (config->attributes[i].id == 4)
-            launch.cluster = config->attributes[i].value.cluster[0];
-        else if (config->attributes[i].id == 6)
-            launch.overlaps = config->attributes[i].value.overlaps;
-    bool measures = strncmp(launch.name, "hr_", 3) == 0 || strncmp(launch.name, "special_", 8) == 0 ||
-                    strncmp(launch.name, "product_", 8) == 0;
-    bool helps = strncmp(launch.name, "hr_fill", 7) == 0 || strncmp(launch.name, "hr_compare", 10) == 0 ||
-                 strcmp(launch.name, "hr_digest") == 0;
-    bool ours = (!measures || helps) && parameters && parameters[0];
-    int maps = fake_cuda.map_count;
-    for (int i = 0; ours && i < maps; i++)
-        memcpy(&launch.maps[i], parameters[i], sizeof launch.maps[i]);
-    if (ours) memcpy(launch.words, parameters[maps], 64 * 8);
-    if (fake_cuda.launch_count < FAKE_LAUNCHES) fake_cuda.launches[fake_cuda.launch_count++] = launch;
-    if (ours && fake_cuda.kernel) fake_cuda.kernel(launch.name, parameters[maps]);
-    return 0;
-}
-
-SHOWN int cuStreamBeginCapture_v2(void *stream, int mode) {
-    (void)stream;
-    (void)mode;
-    CALLED("cuStreamBeginCapture_v2");
-    return 0;
-}
-
-SHOWN int cuStreamEndCapture(void *stream, void **graph) {
-    (void)stream;
-    CALLED("cuStreamEndCapture");
-    *graph = malloc(1);
-    live(&fake_cuda.graphs, 1);
-    return 0;
-}
-
-SHOWN int cuGraphInstantiateWithFlags(void **exec, void *graph, unsigned long long flags) {
-    (void)graph;
-    (void)flags;
-    CALLED("cuGraphInstantiateWithFlags");
-    *exec = malloc(1);
-    live(&fake_cuda.graphs, 1);
-    return 0;
-}
-
-SHOWN int cuGraphLaunch(void *exec, void *stream) {
-    (void)exec;
-    (void)stream;
-    CALLED("cuGraphLaunch");
-    return 0;
-}
-
-SHOWN int cuGraphExecDestroy(void *exec) {
-    free(exec);
-    live(&fake_cuda.graphs, -1);
-    CALLED("cuGraphExecDestroy");
-    return 0;
-}
-
-SHOWN int cuGraphDestroy(void *graph) {
-    free(graph);
-    live(&fake_cuda.graphs, -1);
-    CALLED("cuGraphDestroy");
+    if (fake_capture_launch(config, function, parameters)) return 0;
+    fake_launch_read(config, function, parameters, 64, &launch);
+    fake_launch_run(&launch, parameters ? parameters[fake_cuda.map_count] : NULL);
     return 0;
 }
 

@@ -43,7 +43,8 @@ typedef struct fake_cuda {
     float milliseconds;    /* between any two events */
     const char *nvrtc_log; /* what a compile says; with nvrtc_result */
     int nvrtc_result;
-    int map_count;                                 /* of every function: parameters in front of its words */
+    int copies_of_graphs; /* when they run, among what may run: 0 = as captured, 1 = first, 2 = last */
+    int map_count;        /* of every function: parameters in front of its words */
     void (*kernel)(const char *name, void *words); /* NULL: kernels do nothing */
 
     /* what the test reads */

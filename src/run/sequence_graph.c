@@ -1,0 +1,252 @@
+/* A sequence on a device that replays: what of a launch changed with the step goes into its graph, no more.
+ *
+ * Calls whose arrays and scalars are what they were cost nothing. The others are looked up as by
+ * hr_kernel_execute, and what serves them is held as long as the graph has its code. Scratch is one block for
+ * all calls, since they run one after the other. Copies run beside the calls, ordered by the bytes that both
+ * use.
+ */
+#include "run/sequence_parts.h"
+
+#include "base/dtype.h"
+#include "base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- making ---- */
+
+static hr_status graph_get(hr_sequence *sequence) {
+    const size_t items = (size_t)sequence->item_count + 1, arrays = (size_t)sequence->array_count + 1;
+    if (sequence->graph) return HR_OK;
+    sequence->seconds = hr_memory_zeros(items, sizeof *sequence->seconds);
+    if (sequence->copy_count) sequence->ranges = hr_memory_zeros(arrays, sizeof *sequence->ranges);
+    if (!sequence->seconds || (sequence->copy_count && !sequence->ranges))
+        return hr_fail(HR_OUT_OF_MEMORY, "no memory for a sequence of %d calls", sequence->item_count);
+    return sequence->device->ops->graph->create(sequence->device, sequence->item_count, &sequence->graph);
+}
+
+void hr_sequence_graph_drop(hr_sequence *sequence) {
+    if (sequence->graph) sequence->device->ops->graph->destroy(sequence->graph);
+    sequence->graph = NULL;
+    for (int i = 0; i < sequence->item_count; i++) {
+        hr_sequence_item *item = &sequence->items[i];
+        if (item->shapes) hr_shapes_release(item->kernel->shapes, item->shapes);
+        item->shapes = NULL;
+        item->set = false;
+    }
+    free(sequence->ranges);
+    free(sequence->seconds);
+    sequence->ranges = NULL;
+    sequence->seconds = NULL;
+}
+
+/* ---- one item ---- */
+
+/* What is queued may use the block that goes; calls that were set with it are set again. */
+static hr_status scratch_grow(hr_sequence *sequence, size_t size) {
+    const hr_device_ops *ops = sequence->device->ops;
+    if (size <= sequence->scratch_size) return HR_OK;
+    HR_TRY(ops->synchronise(sequence->device));
+    if (sequence->scratch) ops->release(sequence->device, sequence->scratch, sequence->scratch_size);
+    sequence->scratch = NULL;
+    sequence->scratch_size = 0;
+    HR_TRY(ops->allocate(sequence->device, size, &sequence->scratch));
+    sequence->scratch_size = size;
+    for (int i = 0; i < sequence->item_count; i++)
+        if (sequence->items[i].shapes && sequence->items[i].shapes->scratch_size > 0)
+            sequence->items[i].set = false;
+    return HR_OK;
+}
+
+typedef struct setting {
+    hr_sequence *sequence;
+    int i;
+} setting;
+
+static hr_status execution_set(void *context, const hr_shapes *shapes, const hr_execution *execution) {
+    const setting *setting = context;
+    hr_sequence *sequence = setting->sequence;
+    struct hr_device *device = sequence->device;
+    hr_execution given = *execution;
+    HR_TRY(scratch_grow(sequence, (size_t)shapes->scratch_size));
+    given.scratch = sequence->scratch;
+    pthread_mutex_lock(&device->kernels_lock); /* a module has one place for the maps of its launches */
+    hr_status status =
+        device->ops->graph->set_launches(sequence->graph, setting->i, shapes->state->module, &given);
+    pthread_mutex_unlock(&device->kernels_lock);
+    return status;
+}
+
+static hr_status call_set(hr_sequence *sequence, int i, const hr_sequence_arrays *made) {
+    hr_sequence_item *item = &sequence->items[i];
+    setting setting = {sequence, i};
+    hr_shapes *shapes;
+    HR_TRY(hr_kernel_execute_by(item->kernel, made->arrays, item->count, execution_set, &setting, &shapes));
+    if (item->shapes) hr_shapes_release(item->kernel->shapes, item->shapes);
+    item->shapes = shapes;
+    return HR_OK;
+}
+
+/* ---- which bytes an item uses ---- */
+
+static bool array_is_written(const hr_sequence_item *item, int i) {
+    if (!item->kernel) return i == 0;
+    return hr_kernel_tensor(item->kernel, i)->role != HR_ROLE_INPUT;
+}
+
+static void range_note(const hr_array *array, hr_sequence_range *range) {
+    const int64_t size = (int64_t)hr_dtype_size(array->dtype);
+    const char *begin = array->data, *end = begin;
+    int64_t dense = size;
+    if (!begin || hr_shape_elements(array->rank, array->shape) == 0) return;
+    for (int axis = array->rank - 1; axis >= 0; axis--) {
+        const int64_t way = (array->shape[axis] - 1) * (array->strides ? array->strides[axis] * size : dense);
+        if (way < 0)
+            begin += way;
+        else
+            end += way;
+        dense *= array->shape[axis];
+    }
+    end += size;
+    if (!range->begin || begin < range->begin) range->begin = begin;
+    if (!range->end || end > range->end) range->end = end;
+}
+
+static void ranges_note(hr_sequence *sequence, const hr_sequence_item *item, const hr_sequence_arrays *made) {
+    for (int i = 0; i < item->count && sequence->ranges; i++) {
+        hr_sequence_range *range = &sequence->ranges[item->first + i];
+        if (item->kernel && hr_tensor_is_scalar(hr_kernel_tensor(item->kernel, i))) continue;
+        range->written = array_is_written(item, i);
+        range_note(&made->arrays[i], range);
+    }
+}
+
+static bool items_meet(const hr_sequence *sequence, const hr_sequence_item *a, const hr_sequence_item *b) {
+    for (int i = 0; i < a->count; i++)
+        for (int k = 0; k < b->count; k++) {
+            const hr_sequence_range *first = &sequence->ranges[a->first + i];
+            const hr_sequence_range *second = &sequence->ranges[b->first + k];
+            if ((first->written || second->written) && first->begin < second->end &&
+                second->begin < first->end)
+                return true;
+        }
+    return false;
+}
+
+/* Kernels are in order among themselves, and so are copies: the last of the other kind that an item meets is
+ * all that it waits for. */
+static void order_find(const hr_sequence *sequence) {
+    const hr_graph_ops *ops = sequence->device->ops->graph;
+    for (int i = 0; i < sequence->item_count && sequence->ranges; i++) {
+        const hr_sequence_item *item = &sequence->items[i];
+        int after = i - 1;
+        while (after >= 0 && (!item->kernel == !sequence->items[after].kernel ||
+                              !items_meet(sequence, item, &sequence->items[after])))
+            after--;
+        ops->set_after(sequence->graph, i, after >= 0 ? after : HR_GRAPH_NOTHING);
+    }
+}
+
+/* ---- all of them ---- */
+
+static hr_status item_set(hr_sequence *sequence, int i, int64_t step) {
+    hr_sequence_item *item = &sequence->items[i];
+    hr_sequence_arrays made;
+    if (!hr_sequence_goes_on(sequence, i)) return hr_fail(HR_CANCELLED, "a launch of a sequence was stopped");
+    item->set = true; /* unless scratch grows in a later one */
+    hr_status status = hr_sequence_arrays_make(sequence, item, step, &made);
+    if (status == HR_OK) ranges_note(sequence, item, &made);
+    if (status == HR_OK && item->kernel) status = call_set(sequence, i, &made);
+    if (status == HR_OK && !item->kernel)
+        status = sequence->device->ops->graph->set_copy(sequence->graph, i, made.arrays[0].data,
+                                                        made.arrays[1].data,
+                                                        hr_sequence_copy_bytes(&made.arrays[0]));
+    item->set &= status == HR_OK;
+    item->ran |= item->set;
+    return hr_sequence_item_fail(sequence, i, status);
+}
+
+/* Scratch only grows, so this ends. */
+static hr_status items_set(hr_sequence *sequence, int64_t step) {
+    bool changed = false, again = true;
+    HR_TRY(graph_get(sequence));
+    for (int i = 0; i < sequence->item_count; i++)
+        if (sequence->items[i].varies) sequence->items[i].set = false;
+    while (again) {
+        again = false;
+        for (int i = 0; i < sequence->item_count; i++) {
+            if (sequence->items[i].set) continue;
+            HR_TRY(item_set(sequence, i, step));
+            changed = again = true;
+        }
+    }
+    if (changed) order_find(sequence);
+    return HR_OK;
+}
+
+/* ---- launching ---- */
+
+hr_status hr_sequence_graph_prepare(hr_sequence *sequence, int64_t step) {
+    HR_TRY(items_set(sequence, step));
+    return sequence->device->ops->graph->ready(sequence->graph);
+}
+
+/* The sentence for what an earlier launch left. */
+static hr_status fault_fail(const hr_sequence *sequence, int i) {
+    struct hr_device *device = sequence->device;
+    const hr_sequence_item *item = &sequence->items[i];
+    hr_fault fault = {0};
+    pthread_mutex_lock(&device->kernels_lock);
+    device->ops->fault(device, item->shapes->state->module, &fault);
+    pthread_mutex_unlock(&device->kernels_lock);
+    return hr_fail_context(hr_launch_fault_fail(item->shapes->instance->kernel, item->shapes->state,
+                                                item->shapes->extents, &fault),
+                           "in an earlier launch");
+}
+
+static void launches_count(hr_sequence *sequence) {
+    sequence->launches++;
+    for (int i = 0; i < sequence->item_count; i++)
+        sequence->items[i].launches++;
+}
+
+hr_status hr_sequence_graph_launch(hr_sequence *sequence, int64_t step) {
+    int faulty;
+    HR_TRY(items_set(sequence, step));
+    hr_status status = sequence->device->ops->graph->launch(sequence->graph, &faulty);
+    if (status == HR_OUT_OF_RANGE) return fault_fail(sequence, faulty);
+    HR_TRY(status);
+    launches_count(sequence);
+    return HR_OK;
+}
+
+static hr_status calls_time(hr_sequence *sequence) {
+    HR_TRY(sequence->device->ops->graph->time_items(sequence->graph, sequence->seconds));
+    for (int i = 0; i < sequence->item_count; i++) {
+        sequence->items[i].seconds += sequence->seconds[i];
+        sequence->items[i].timed++;
+        sequence->calls_seconds += sequence->seconds[i];
+    }
+    sequence->timed_calls++;
+    return HR_OK;
+}
+
+static hr_status whole_time(hr_sequence *sequence) {
+    double seconds;
+    HR_TRY(sequence->device->ops->graph->time_whole(sequence->graph, &seconds));
+    if (!(seconds > 0)) return HR_OK;
+    sequence->whole_seconds += seconds;
+    sequence->timed_whole++;
+    return HR_OK;
+}
+
+hr_status hr_sequence_graph_time(hr_sequence *sequence, int64_t step, hr_sequence_timing timing) {
+    HR_TRY(items_set(sequence, step));
+    HR_TRY(timing == HR_TIMING_CALLS ? calls_time(sequence) : whole_time(sequence));
+    launches_count(sequence);
+    return HR_OK;
+}
+
+void hr_sequence_graph_counts(const hr_sequence *sequence, hr_graph_counts *out) {
+    if (sequence->graph) sequence->device->ops->graph->counts(sequence->graph, out);
+}

@@ -1,0 +1,86 @@
+/* A sequence from within: sequence.c builds it and runs it on the host, sequence_graph.c on devices that
+ * replay. */
+#ifndef HR_RUN_SEQUENCE_PARTS_H
+#define HR_RUN_SEQUENCE_PARTS_H
+
+#include "run/kernel.h"
+#include "run/sequence.h"
+
+typedef struct hr_sequence_place {
+    char *name;
+    size_t size, offset; /* bytes; offset: in the arena */
+    int first, last;     /* items that use it; first = -1: none yet */
+} hr_sequence_place;
+
+/* A call of a kernel, or a copy. */
+typedef struct hr_sequence_item {
+    hr_kernel *kernel; /* NULL: a copy, of the second array to the first */
+    int first, count;  /* its arrays */
+    bool varies;       /* with the step, or with the value of a scalar */
+    bool ran;          /* before: its kernel is compiled */
+    double seconds;    /* of the launches that were timed */
+    int64_t launches, timed;
+    bool set;          /* sequence_graph.c: the graph has it as it is at sequence->set_step */
+    hr_shapes *shapes; /* that serve it there; NULL: none */
+} hr_sequence_item;
+
+/* Bytes that an array took in any step so far; begin = end: none. */
+typedef struct hr_sequence_range {
+    const char *begin, *end;
+    bool written;
+} hr_sequence_range;
+
+struct hr_sequence {
+    hr_handle handle;
+    hr_device *device;
+    hr_sequence_place *buffers;
+    hr_sequence_item *items;
+    hr_sequence_array *arrays;
+    int buffer_count, item_count, array_count, copy_count;
+    int buffer_room, item_room, array_room;
+    void *arena;
+    size_t arena_size;
+    bool planned;
+    int64_t step; /* of the last launch */
+    int64_t launches, timed_whole, timed_calls;
+    double whole_seconds, calls_seconds; /* of those that were timed */
+    hr_progress_fn progress;
+    void *progress_context;
+
+    /* Devices that replay. */
+    hr_graph *graph;           /* NULL until needed */
+    hr_sequence_range *ranges; /* one an array, where there are copies */
+    int64_t set_step;
+    void *scratch; /* of all calls, one after the other */
+    size_t scratch_size;
+    double *seconds; /* room for the times of a launch, one an item */
+};
+
+typedef struct hr_sequence_arrays {
+    hr_array arrays[HR_EXECUTE_ARGUMENTS];
+    int64_t shapes[HR_EXECUTE_ARGUMENTS][HR_SEQUENCE_RANK];
+} hr_sequence_arrays;
+
+/* ---- sequence.c ---- */
+
+/* Those of an item at this step; HR_BAD_INPUT where one does not lie in its buffer, or where the sides of a
+ * copy differ in their number of bytes. */
+hr_status hr_sequence_arrays_make(const hr_sequence *sequence, const hr_sequence_item *item, int64_t step,
+                                  hr_sequence_arrays *out);
+/* "call 3 of the sequence, kernel norm", before the sentence of a failure. */
+hr_status hr_sequence_item_fail(const hr_sequence *sequence, int i, hr_status status);
+/* Whether who watches wants item `i`, too. */
+bool hr_sequence_goes_on(const hr_sequence *sequence, int i);
+/* Bytes from an array's first to past its last, 0 for an empty one. */
+size_t hr_sequence_copy_bytes(const hr_array *array);
+
+/* ---- sequence_graph.c ---- */
+
+hr_status hr_sequence_graph_prepare(hr_sequence *sequence, int64_t step);
+hr_status hr_sequence_graph_launch(hr_sequence *sequence, int64_t step);
+hr_status hr_sequence_graph_time(hr_sequence *sequence, int64_t step, hr_sequence_timing timing);
+void hr_sequence_graph_counts(const hr_sequence *sequence, hr_graph_counts *out);
+/* Items or places are others now. */
+void hr_sequence_graph_drop(hr_sequence *sequence);
+
+#endif
