@@ -50,7 +50,7 @@ coverage: build/.setup-test ## which lines of src/ `make test` runs, and which n
 
 test-gpu: build/.setup-test ## every kernel on this machine's GPU, and compute-sanitizer where it is installed
 	@cmake -G Ninja -S . -B build/test --log-level=WARNING -DHEADROOM_WERROR=ON >/dev/null
-	@$(NINJA) -C build/test gpu_library gpu_lists gpu_tensor headroom_python
+	@$(NINJA) -C build/test gpu_library gpu_lists gpu_tensor gpu_sequence headroom_python
 	@test/gpu/test_gpu.sh build/test || [ $$? -eq 77 ]
 
 bench: build ## this machine's table, with NumPy, JAX and OpenBLAS in the same run

@@ -11,8 +11,8 @@
 #include "base/limits.h"
 #include "base/status.h"
 #include "base/text.h"
-#include "device/graph.h"
 #include "device/load.h"
+#include "device/replay.h"
 #include "device/team.h"
 
 #include <pthread.h>
@@ -132,7 +132,7 @@ typedef struct hr_device_ops {
     /* NULL: a stream of the device's own. */
     void (*stream)(struct hr_device *device, void *stream);
     /* Work that is queued again and again; NULL: the device has none. */
-    const hr_graph_ops *graph;
+    const hr_replay_ops *replay;
     /* Memory of the host that the device copies to and from by itself, while it computes; NULL: any is. */
     hr_status (*allocate_pinned)(struct hr_device *device, size_t size, void **out);
     void (*release_pinned)(struct hr_device *device, void *data);

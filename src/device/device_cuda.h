@@ -135,9 +135,9 @@ typedef hr_status (*hr_cuda_queue_piece_fn)(void *context, int i);
 hr_status hr_time_cuda_pieces(hr_device_cuda *cuda, int count, hr_cuda_queue_piece_fn queue, void *context,
                               double *seconds);
 
-/* ---- graph_cuda.c ---- */
+/* ---- replay_cuda.c ---- */
 
-extern const hr_graph_ops hr_graph_cuda_ops;
+extern const hr_replay_ops hr_replay_cuda_ops;
 
 /* ---- roof_cuda.c ---- */
 

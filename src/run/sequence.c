@@ -4,7 +4,7 @@
  * In: calls, each a kernel with arrays: memory of the caller's, or named buffers of the sequence. Out: one
  * arena in which buffers that are never needed at once share their place, and launches that allocate nothing.
  * Sizes and places may grow with one number, the step's: a cache's length, say. A device that queues its work
- * gets a launch as one graph: sequence_graph.c.
+ * gets a launch as one graph: sequence_replay.c.
  */
 #include "run/sequence_parts.h"
 
@@ -44,7 +44,7 @@ hr_status hr_sequence_create(hr_device *device, hr_sequence **out) {
 
 void hr_sequence_destroy(hr_sequence *sequence) {
     if (!sequence || hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__) != HR_OK) return;
-    hr_sequence_graph_drop(sequence);
+    hr_sequence_replay_drop(sequence);
     for (int i = 0; i < sequence->buffer_count; i++)
         free(sequence->buffers[i].name);
     if (sequence->scratch) hr_device_release(sequence->device, sequence->scratch, sequence->scratch_size);
@@ -204,7 +204,7 @@ static void order_by_size(const hr_sequence *sequence, int *order, int count) {
 
 hr_status hr_sequence_plan(hr_sequence *sequence) {
     HR_TRY(hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__));
-    hr_sequence_graph_drop(sequence);
+    hr_sequence_replay_drop(sequence);
     int *order = hr_memory_take((size_t)(sequence->buffer_count + 1) * sizeof *order), count = 0;
     if (!order) return hr_fail(HR_OUT_OF_MEMORY, "no memory to plan a sequence");
     for (int i = 0; i < sequence->buffer_count; i++)
@@ -380,22 +380,22 @@ static hr_status launch_begin(hr_sequence *sequence, int64_t step, const char *f
 
 hr_status hr_sequence_prepare(hr_sequence *sequence, int64_t step) {
     HR_TRY(launch_begin(sequence, step, __func__));
-    return sequence->device->ops->graph ? hr_sequence_graph_prepare(sequence, step)
-                                        : host_prepare(sequence, step);
+    return sequence->device->ops->replay ? hr_sequence_replay_prepare(sequence, step)
+                                         : host_prepare(sequence, step);
 }
 
 hr_status hr_sequence_launch(hr_sequence *sequence, int64_t step) {
     HR_TRY(launch_begin(sequence, step, __func__));
-    return sequence->device->ops->graph ? hr_sequence_graph_launch(sequence, step)
-                                        : host_launch(sequence, step);
+    return sequence->device->ops->replay ? hr_sequence_replay_launch(sequence, step)
+                                         : host_launch(sequence, step);
 }
 
 hr_status hr_sequence_launch_timed(hr_sequence *sequence, int64_t step, hr_sequence_timing timing) {
     HR_TRY(launch_begin(sequence, step, __func__));
     if ((unsigned)timing > HR_TIMING_CALLS)
         return hr_fail(HR_BAD_INPUT, "a launch is timed as a whole or by its calls, not as %d", (int)timing);
-    return sequence->device->ops->graph ? hr_sequence_graph_time(sequence, step, timing)
-                                        : host_launch(sequence, step);
+    return sequence->device->ops->replay ? hr_sequence_replay_time(sequence, step, timing)
+                                         : host_launch(sequence, step);
 }
 
 /* ---- what it does ---- */
@@ -419,10 +419,10 @@ static double mean(double seconds, int64_t times) {
 }
 
 hr_status hr_sequence_info_get(const hr_sequence *sequence, hr_sequence_info *out) {
-    hr_graph_counts counts = {.refusal = ""};
+    hr_replay_counts counts = {.refusal = ""};
     HR_TRY(hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__));
     HR_TRY(hr_pointer_check(out, "place for the result", __func__));
-    hr_sequence_graph_counts(sequence, &counts);
+    hr_sequence_replay_counts(sequence, &counts);
     *out = (hr_sequence_info){.launches = sequence->launches,
                               .memory = sequence->arena_size + sequence->scratch_size,
                               .seconds = mean(sequence->whole_seconds, sequence->timed_whole),

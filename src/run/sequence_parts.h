@@ -1,4 +1,4 @@
-/* A sequence from within: sequence.c builds it and runs it on the host, sequence_graph.c on devices that
+/* A sequence from within: sequence.c builds it and runs it on the host, sequence_replay.c on devices that
  * replay. */
 #ifndef HR_RUN_SEQUENCE_PARTS_H
 #define HR_RUN_SEQUENCE_PARTS_H
@@ -20,7 +20,7 @@ typedef struct hr_sequence_item {
     bool ran;          /* before: its kernel is compiled */
     double seconds;    /* of the launches that were timed */
     int64_t launches, timed;
-    bool set;          /* sequence_graph.c: the graph has it as it is at sequence->set_step */
+    bool set;          /* sequence_replay.c: the graph has it as it is at sequence->set_step */
     hr_shapes *shapes; /* that serve it there; NULL: none */
 } hr_sequence_item;
 
@@ -48,7 +48,7 @@ struct hr_sequence {
     void *progress_context;
 
     /* Devices that replay. */
-    hr_graph *graph;           /* NULL until needed */
+    hr_replay *replay;         /* NULL until needed */
     hr_sequence_range *ranges; /* one an array, where there are copies */
     int64_t set_step;
     void *scratch; /* of all calls, one after the other */
@@ -74,13 +74,13 @@ bool hr_sequence_goes_on(const hr_sequence *sequence, int i);
 /* Bytes from an array's first to past its last, 0 for an empty one. */
 size_t hr_sequence_copy_bytes(const hr_array *array);
 
-/* ---- sequence_graph.c ---- */
+/* ---- sequence_replay.c ---- */
 
-hr_status hr_sequence_graph_prepare(hr_sequence *sequence, int64_t step);
-hr_status hr_sequence_graph_launch(hr_sequence *sequence, int64_t step);
-hr_status hr_sequence_graph_time(hr_sequence *sequence, int64_t step, hr_sequence_timing timing);
-void hr_sequence_graph_counts(const hr_sequence *sequence, hr_graph_counts *out);
+hr_status hr_sequence_replay_prepare(hr_sequence *sequence, int64_t step);
+hr_status hr_sequence_replay_launch(hr_sequence *sequence, int64_t step);
+hr_status hr_sequence_replay_time(hr_sequence *sequence, int64_t step, hr_sequence_timing timing);
+void hr_sequence_replay_counts(const hr_sequence *sequence, hr_replay_counts *out);
 /* Items or places are others now. */
-void hr_sequence_graph_drop(hr_sequence *sequence);
+void hr_sequence_replay_drop(hr_sequence *sequence);
 
 #endif

@@ -8,6 +8,7 @@ code=$?
 [ $code -eq 77 ] && exit 77
 [ $code -eq 0 ] || failed=1
 "$1/test/gpu_lists" || failed=1
+"$1/test/gpu_sequence" || failed=1
 "$1/test/gpu_tensor"
 code=$?
 [ $code -eq 0 ] || [ $code -eq 77 ] || failed=1

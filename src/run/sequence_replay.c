@@ -1,4 +1,4 @@
-/* A sequence on a device that replays: what of a launch changed with the step goes into its graph, no more.
+/* A sequence on a device that replays: what of a launch changed with the step goes into its replay, no more.
  *
  * Calls whose arrays and scalars are what they were cost nothing. The others are looked up as by
  * hr_kernel_execute, and what serves them is held as long as the graph has its code. Scratch is one block for
@@ -15,19 +15,19 @@
 
 /* ---- making ---- */
 
-static hr_status graph_get(hr_sequence *sequence) {
+static hr_status replay_get(hr_sequence *sequence) {
     const size_t items = (size_t)sequence->item_count + 1, arrays = (size_t)sequence->array_count + 1;
-    if (sequence->graph) return HR_OK;
+    if (sequence->replay) return HR_OK;
     sequence->seconds = hr_memory_zeros(items, sizeof *sequence->seconds);
     if (sequence->copy_count) sequence->ranges = hr_memory_zeros(arrays, sizeof *sequence->ranges);
     if (!sequence->seconds || (sequence->copy_count && !sequence->ranges))
         return hr_fail(HR_OUT_OF_MEMORY, "no memory for a sequence of %d calls", sequence->item_count);
-    return sequence->device->ops->graph->create(sequence->device, sequence->item_count, &sequence->graph);
+    return sequence->device->ops->replay->create(sequence->device, sequence->item_count, &sequence->replay);
 }
 
-void hr_sequence_graph_drop(hr_sequence *sequence) {
-    if (sequence->graph) sequence->device->ops->graph->destroy(sequence->graph);
-    sequence->graph = NULL;
+void hr_sequence_replay_drop(hr_sequence *sequence) {
+    if (sequence->replay) sequence->device->ops->replay->destroy(sequence->replay);
+    sequence->replay = NULL;
     for (int i = 0; i < sequence->item_count; i++) {
         hr_sequence_item *item = &sequence->items[i];
         if (item->shapes) hr_shapes_release(item->kernel->shapes, item->shapes);
@@ -72,7 +72,7 @@ static hr_status execution_set(void *context, const hr_shapes *shapes, const hr_
     given.scratch = sequence->scratch;
     pthread_mutex_lock(&device->kernels_lock); /* a module has one place for the maps of its launches */
     hr_status status =
-        device->ops->graph->set_launches(sequence->graph, setting->i, shapes->state->module, &given);
+        device->ops->replay->set_launches(sequence->replay, setting->i, shapes->state->module, &given);
     pthread_mutex_unlock(&device->kernels_lock);
     return status;
 }
@@ -136,14 +136,14 @@ static bool items_meet(const hr_sequence *sequence, const hr_sequence_item *a, c
 /* Kernels are in order among themselves, and so are copies: the last of the other kind that an item meets is
  * all that it waits for. */
 static void order_find(const hr_sequence *sequence) {
-    const hr_graph_ops *ops = sequence->device->ops->graph;
+    const hr_replay_ops *ops = sequence->device->ops->replay;
     for (int i = 0; i < sequence->item_count && sequence->ranges; i++) {
         const hr_sequence_item *item = &sequence->items[i];
         int after = i - 1;
         while (after >= 0 && (!item->kernel == !sequence->items[after].kernel ||
                               !items_meet(sequence, item, &sequence->items[after])))
             after--;
-        ops->set_after(sequence->graph, i, after >= 0 ? after : HR_GRAPH_NOTHING);
+        ops->set_after(sequence->replay, i, after >= 0 ? after : HR_REPLAY_NOTHING);
     }
 }
 
@@ -158,9 +158,9 @@ static hr_status item_set(hr_sequence *sequence, int i, int64_t step) {
     if (status == HR_OK) ranges_note(sequence, item, &made);
     if (status == HR_OK && item->kernel) status = call_set(sequence, i, &made);
     if (status == HR_OK && !item->kernel)
-        status = sequence->device->ops->graph->set_copy(sequence->graph, i, made.arrays[0].data,
-                                                        made.arrays[1].data,
-                                                        hr_sequence_copy_bytes(&made.arrays[0]));
+        status = sequence->device->ops->replay->set_copy(sequence->replay, i, made.arrays[0].data,
+                                                         made.arrays[1].data,
+                                                         hr_sequence_copy_bytes(&made.arrays[0]));
     item->set &= status == HR_OK;
     item->ran |= item->set;
     return hr_sequence_item_fail(sequence, i, status);
@@ -169,7 +169,7 @@ static hr_status item_set(hr_sequence *sequence, int i, int64_t step) {
 /* Scratch only grows, so this ends. */
 static hr_status items_set(hr_sequence *sequence, int64_t step) {
     bool changed = false, again = true;
-    HR_TRY(graph_get(sequence));
+    HR_TRY(replay_get(sequence));
     for (int i = 0; i < sequence->item_count; i++)
         if (sequence->items[i].varies) sequence->items[i].set = false;
     while (again) {
@@ -186,9 +186,9 @@ static hr_status items_set(hr_sequence *sequence, int64_t step) {
 
 /* ---- launching ---- */
 
-hr_status hr_sequence_graph_prepare(hr_sequence *sequence, int64_t step) {
+hr_status hr_sequence_replay_prepare(hr_sequence *sequence, int64_t step) {
     HR_TRY(items_set(sequence, step));
-    return sequence->device->ops->graph->ready(sequence->graph);
+    return sequence->device->ops->replay->ready(sequence->replay);
 }
 
 /* The sentence for what an earlier launch left. */
@@ -210,10 +210,10 @@ static void launches_count(hr_sequence *sequence) {
         sequence->items[i].launches++;
 }
 
-hr_status hr_sequence_graph_launch(hr_sequence *sequence, int64_t step) {
+hr_status hr_sequence_replay_launch(hr_sequence *sequence, int64_t step) {
     int faulty;
     HR_TRY(items_set(sequence, step));
-    hr_status status = sequence->device->ops->graph->launch(sequence->graph, &faulty);
+    hr_status status = sequence->device->ops->replay->launch(sequence->replay, &faulty);
     if (status == HR_OUT_OF_RANGE) return fault_fail(sequence, faulty);
     HR_TRY(status);
     launches_count(sequence);
@@ -221,7 +221,7 @@ hr_status hr_sequence_graph_launch(hr_sequence *sequence, int64_t step) {
 }
 
 static hr_status calls_time(hr_sequence *sequence) {
-    HR_TRY(sequence->device->ops->graph->time_items(sequence->graph, sequence->seconds));
+    HR_TRY(sequence->device->ops->replay->time_items(sequence->replay, sequence->seconds));
     for (int i = 0; i < sequence->item_count; i++) {
         sequence->items[i].seconds += sequence->seconds[i];
         sequence->items[i].timed++;
@@ -233,20 +233,20 @@ static hr_status calls_time(hr_sequence *sequence) {
 
 static hr_status whole_time(hr_sequence *sequence) {
     double seconds;
-    HR_TRY(sequence->device->ops->graph->time_whole(sequence->graph, &seconds));
+    HR_TRY(sequence->device->ops->replay->time_whole(sequence->replay, &seconds));
     if (!(seconds > 0)) return HR_OK;
     sequence->whole_seconds += seconds;
     sequence->timed_whole++;
     return HR_OK;
 }
 
-hr_status hr_sequence_graph_time(hr_sequence *sequence, int64_t step, hr_sequence_timing timing) {
+hr_status hr_sequence_replay_time(hr_sequence *sequence, int64_t step, hr_sequence_timing timing) {
     HR_TRY(items_set(sequence, step));
     HR_TRY(timing == HR_TIMING_CALLS ? calls_time(sequence) : whole_time(sequence));
     launches_count(sequence);
     return HR_OK;
 }
 
-void hr_sequence_graph_counts(const hr_sequence *sequence, hr_graph_counts *out) {
-    if (sequence->graph) sequence->device->ops->graph->counts(sequence->graph, out);
+void hr_sequence_replay_counts(const hr_sequence *sequence, hr_replay_counts *out) {
+    if (sequence->replay) sequence->device->ops->replay->counts(sequence->replay, out);
 }
