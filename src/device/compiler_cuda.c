@@ -251,5 +251,9 @@ hr_cuda_usage hr_cuda_usage_read(const char *log) {
         int registers = number_before(log, at);
         if (registers > usage.registers) usage.registers = registers;
     }
+    for (at = log; !usage.remark && (at = strstr(at, "(C75")); at++) {
+        const int remark = atoi(at + 2);
+        if (remark >= 7508 && remark <= 7516) usage.remark = remark;
+    }
     return usage;
 }

@@ -59,6 +59,8 @@ hr_status hr_cuda_compiler_run(hr_cuda_compiler *compiler, const char *arch, con
 typedef struct hr_cuda_usage {
     int registers;            /* the most */
     int stack, stores, loads; /* bytes of stack frames and of spills, added up */
+    int remark; /* C7508 to C7516: registers asked for are not given, or tensor cores run one after the other;
+                   0 = none */
 } hr_cuda_usage;
 hr_cuda_usage hr_cuda_usage_read(const char *log);
 

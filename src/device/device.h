@@ -75,8 +75,8 @@ typedef struct hr_device_ops {
     hr_status (*allocate)(struct hr_device *device, size_t size,
                           void **out); /* 64-byte aligned, huge pages where they pay, untouched */
     void (*release)(struct hr_device *device, void *data, size_t size);
-    /* Source -> loaded module, through the on-disk cache. `flags` is a choice of the plan's, never text of
-     * the user's. */
+    /* Source -> loaded module, through the on-disk cache. `flags` (HR_COMPILE_*) is a choice of the plan's,
+     * never text of the user's. HR_NOT_AVAILABLE where there is no compiler, or HR_COMPILE_STRICT refuses. */
     hr_status (*compile)(struct hr_device *device, const char *source, size_t length, unsigned flags,
                          hr_module **out);
     void (*unload)(struct hr_device *device, hr_module *module);
@@ -153,6 +153,8 @@ struct hr_device {
 };
 
 #define HR_COMPILE_VECTOR_512 1u /* prefer 512-bit vectors where the machine has them */
+/* A GPU: code is refused that spills registers, or whose tensor cores run one after the other. */
+#define HR_COMPILE_STRICT 2u
 
 /* device/device_cpu.c */
 hr_status hr_device_cpu_open(struct hr_device **out);

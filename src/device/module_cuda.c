@@ -15,9 +15,10 @@
 
 /* ---- the cache ---- */
 
-static hr_status key_make(const hr_device_cuda *cuda, const char *source, size_t length, hr_text *key) {
-    hr_text_format(key, "headroom %s\nnvrtc %s\narch %s\n", hr_version(), cuda->compiler.identity,
-                   cuda->arch);
+static hr_status key_make(const hr_device_cuda *cuda, const char *source, size_t length, unsigned flags,
+                          hr_text *key) {
+    hr_text_format(key, "headroom %s\nnvrtc %s\narch %s%s\n", hr_version(), cuda->compiler.identity,
+                   cuda->arch, flags & HR_COMPILE_STRICT ? " strict" : "");
     hr_text_append(key, source, length);
     return hr_text_status(key);
 }
@@ -33,29 +34,45 @@ static void cubin_keep(const hr_text *key, const char *name, const void *cubin, 
     hr_cache_scratch_remove(&scratch);
 }
 
-static hr_status cubin_build(hr_device_cuda *cuda, const char *source, const hr_text *key, const char *name,
-                             void **cubin, size_t *size) {
+/* Of the assembler's words. */
+static hr_status usage_check(const char *log) {
+    const hr_cuda_usage usage = hr_cuda_usage_read(log);
+    if (usage.remark)
+        return hr_fail(HR_NOT_AVAILABLE, "the assembler remarks C%d: its tensor cores would wait",
+                       usage.remark);
+    if (usage.stores || usage.loads)
+        return hr_fail(HR_NOT_AVAILABLE, "its registers spill: %d bytes are stored and %d read back",
+                       usage.stores, usage.loads);
+    return HR_OK;
+}
+
+static hr_status cubin_build(hr_device_cuda *cuda, const char *source, unsigned flags, const hr_text *key,
+                             const char *name, void **cubin, size_t *size) {
     hr_text log = {0};
     hr_status status = hr_cuda_compiler_run(&cuda->compiler, cuda->arch, source, cubin, size, &log);
+    if (status == HR_OK && flags & HR_COMPILE_STRICT) {
+        status = usage_check(hr_text_data(&log));
+        if (status != HR_OK) free(*cubin);
+    }
     hr_text_clear(&log);
     if (status == HR_OK) cubin_keep(key, name, *cubin, *size);
     return status;
 }
 
 /* `again`: whatever the cache holds is not to be believed. */
-static hr_status cubin_get(hr_device_cuda *cuda, const char *source, size_t length, bool again, void **cubin,
-                           size_t *size) {
+static hr_status cubin_get(hr_device_cuda *cuda, const char *source, size_t length, unsigned flags,
+                           bool again, void **cubin, size_t *size) {
     char folder[PATH_MAX - 64], hash[33], name[48], path[PATH_MAX];
     hr_text key = {0};
     HR_TRY(hr_cuda_compiler_find(&cuda->compiler, cuda->driver.version));
-    hr_status status = key_make(cuda, source, length, &key);
+    hr_status status = key_make(cuda, source, length, flags, &key);
     if (status == HR_OK) status = hr_cache_folder(folder, sizeof folder);
     if (status == HR_OK) {
         hr_cache_hash(key.data, key.length, hash);
         snprintf(name, sizeof name, "%s.cubin", hash);
         snprintf(path, sizeof path, "%s/%s", folder, name);
         if (again || !hr_sealed_read(path, &key, cubin, size))
-            status = cubin_build(cuda, source, &key, name, cubin, size);
+            status = cubin_build(cuda, source, flags, &key, name, cubin, size);
     }
     hr_text_clear(&key);
     return status;
@@ -112,12 +129,13 @@ void hr_module_cuda_faults_free(hr_device_cuda *cuda) {
 
 /* The cubin and its code in the driver. What the driver refuses may be a cache entry of another driver's
  * time: it is compiled again, once. */
-static hr_status code_load(hr_device_cuda *cuda, const char *source, size_t length, hr_cu_module *out) {
+static hr_status code_load(hr_device_cuda *cuda, const char *source, size_t length, unsigned flags,
+                           hr_cu_module *out) {
     hr_cu_result result = 0;
     for (int again = 0; again < 2; again++) {
         void *cubin;
         size_t size;
-        HR_TRY(cubin_get(cuda, source, length, again, &cubin, &size));
+        HR_TRY(cubin_get(cuda, source, length, flags, again, &cubin, &size));
         result = cuda->driver.module_load(out, cubin);
         free(cubin);
         if (!result) return HR_OK;
@@ -129,11 +147,10 @@ hr_status hr_module_cuda_compile(struct hr_device *device, const char *source, s
                                  hr_module **out) {
     hr_device_cuda *cuda = (hr_device_cuda *)device;
     bool pushed = false;
-    (void)flags;
     hr_module *module = calloc(1, sizeof *module);
     if (!module) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a module");
     hr_status status = hr_cuda_enter(cuda, &pushed);
-    if (status == HR_OK) status = code_load(cuda, source, length, &module->handle);
+    if (status == HR_OK) status = code_load(cuda, source, length, flags, &module->handle);
     if (status == HR_OK) status = fault_take(cuda, &module->fault);
     if (status == HR_OK)
         *out = module;

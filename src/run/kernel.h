@@ -1,8 +1,8 @@
 /* The public handle of a kernel from within: what is bound, what was made ready for it, what is launched.
  *
- * bind.c fills bindings, instance.c makes the kernel one of their dtypes, prepare.c makes hr_prepared states
- * from them, launch.c runs the current one, execute.c any of them without bindings; kernel_check.c, measure.c
- * and run.c stand on those three.
+ * bind.c fills bindings, instance.c makes the kernel one of their dtypes, prepare.c and prepared_code.c make
+ * hr_prepared states from them, launch.c runs the current one, execute.c any of them without bindings;
+ * kernel_check.c, measure.c and run.c stand on those three.
  */
 #ifndef HR_RUN_KERNEL_H
 #define HR_RUN_KERNEL_H
@@ -62,6 +62,7 @@ struct hr_prepared {
     hr_emitted loadable; /* with hr_entry(), what the module is compiled from; empty until compiled */
     hr_emitted paste;    /* without, what hr_kernel_emit() gave last */
     hr_text explained;   /* empty until asked */
+    hr_text refused;     /* what the assembler refused before this choice was taken, a line each */
     hr_module *module;   /* NULL until compiled */
     hr_launch *launches; /* devices with grids only */
     int launch_count;
@@ -211,6 +212,13 @@ hr_status hr_prepared_launches(const hr_kernel *kernel, const hr_prepared *state
 void hr_prepared_destroy(hr_kernel *kernel, hr_prepared *prepared);
 /* Takes a state out of the kernel's list and destroys it. */
 void hr_prepared_drop(hr_kernel *kernel, hr_prepared *prepared);
+
+/* ---- prepared_code.c ---- */
+
+/* Compiles and loads what is planned, unless that is done; `flags` of hr_device_ops.compile. */
+hr_status hr_prepared_load(const hr_kernel *kernel, hr_prepared *state, unsigned flags);
+/* A hash of what runs with this state: the source, and what else its launch depends on. */
+hr_status hr_prepared_identify(hr_prepared *state, char identity[33]);
 
 /* ---- execute.c ---- */
 

@@ -15,8 +15,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#define GRIDS_A_STAGE 8
-
 /* What little work is reckoned by. */
 #define BYTES_AN_OPERATION 4.0
 #define SPECIAL_OPERATIONS 16.0
@@ -59,6 +57,7 @@ static void state_clear(const hr_kernel *kernel, hr_prepared *state) {
 void hr_prepared_destroy(hr_kernel *kernel, hr_prepared *state) {
     if (!state) return;
     state_clear(kernel, state);
+    hr_text_clear(&state->refused);
     free(state->extents);
     free(state->layouts);
     free(state);
@@ -160,46 +159,77 @@ static hr_status state_plan(const hr_kernel *kernel, hr_prepared *state, const h
     return hr_prepared_sizes(kernel, state, state->extents, &state->launch_threads, &state->scratch_size);
 }
 
-/* For the loader. */
-static hr_status state_emit(const hr_prepared *state, hr_emitted *out) {
-    if (out->source.length) return HR_OK;
-    return hr_emit_loaded(state->plan, state->extents, out);
-}
+/* ---- code ---- */
 
-/* The launches of one execution, on devices with grids. */
-static hr_status launches_emit(hr_prepared *state) {
-    int most = GRIDS_A_STAGE * state->plan->stage_count;
-    if (state->launches) return HR_OK;
-    state->launches = calloc((size_t)most + 1, sizeof *state->launches);
-    if (!state->launches) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a kernel's launches");
-    hr_emit_aligned(state->plan, &state->aligned);
-    HR_TRY(hr_emit_launches(state->plan, state->extents, state->launches, most, &state->launch_count));
-    if (state->launch_count) return HR_OK;
-    free(state->launches);
-    state->launches = NULL;
-    return HR_OK;
-}
-
-/* The same, with the module's functions looked up for them. */
-static hr_status state_launches(const hr_kernel *kernel, hr_prepared *state) {
-    HR_TRY(launches_emit(state));
-    if (!kernel->device->ops->launches) return HR_OK;
-    return kernel->device->ops->launches(kernel->device, state->module, state->launches, state->launch_count);
+/* On the tensor cores: what they wait for, and what a thread does not hold in registers, costs more than any
+ * tile gains. */
+static unsigned compile_flags(const hr_prepared *state) {
+    unsigned flags = HR_COMPILE_VECTOR_512;
+    for (int i = 0; i < state->plan->stage_count; i++) {
+        const hr_schedule_kind kind = state->plan->stages[i].schedule->kind;
+        if (kind == HR_SCHEDULE_CUDA_PRODUCT || kind == HR_SCHEDULE_CUDA_ATTENTION ||
+            kind == HR_SCHEDULE_CUDA_BACKWARD)
+            flags |= HR_COMPILE_STRICT;
+    }
+    return flags;
 }
 
 static hr_status state_compile(const hr_kernel *kernel, hr_prepared *state) {
-    hr_module *module;
-    if (state->module) return HR_OK;
-    HR_TRY(state_emit(state, &state->loadable));
-    const hr_text *source = &state->loadable.source;
-    HR_TRY(kernel->device->ops->compile(kernel->device, hr_text_data(source), source->length,
-                                        HR_COMPILE_VECTOR_512, &module));
-    state->module = module;
-    hr_status status = state_launches(kernel, state);
-    if (status == HR_OK) return HR_OK;
-    kernel->device->ops->unload(kernel->device, module);
-    state->module = NULL;
+    return hr_prepared_load(kernel, state, compile_flags(state));
+}
+
+/* The code of states that the assembler refused. */
+typedef struct refusals {
+    int count;
+    char identity[8][33];
+} refusals;
+
+enum { REFUSALS_MOST = sizeof((refusals){0}.identity) / sizeof *(refusals){0}.identity };
+
+/* HR_NOT_AVAILABLE where its code is refused, now or before; then it is among them, and in the plan's words.
+ */
+static hr_status state_try(const hr_kernel *kernel, hr_prepared *state, refusals *refused) {
+    char label[256], *identity = refused->identity[refused->count];
+    HR_TRY(hr_prepared_identify(state, identity));
+    for (int i = 0; i < refused->count; i++)
+        if (strcmp(refused->identity[i], identity) == 0) return HR_NOT_AVAILABLE;
+    const hr_status status = state_compile(kernel, state);
+    if (status != HR_NOT_AVAILABLE) return status;
+    refused->count++;
+    hr_choice_label(&state->choice, state->plan->stage_count, label, sizeof label);
+    hr_text_format(&state->refused, "       refused: %s: %s\n", label, hr_last_error());
     return status;
+}
+
+/* Those of the tuner's choices that are tiles of products. */
+static int tiles_of(const hr_prepared *state, hr_choice *out, int max) {
+    const int count = hr_schedule_candidates(state->plan, out, max);
+    int kept = 0;
+    for (int i = 1; i < count; i++)
+        if (state->plan->stages[out[i].settings[0].stage].schedule->kind == HR_SCHEDULE_CUDA_PRODUCT)
+            out[kept++] = out[i];
+    return kept;
+}
+
+/* By the choice of the state, or by the next tile whose code is not refused. Where all are, the choice stays:
+ * slow code is better than none. */
+static hr_status state_compile_some(const hr_kernel *kernel, hr_prepared *state) {
+    enum { CANDIDATES = 64 };
+    const hr_choice own = state->choice;
+    hr_choice choices[CANDIDATES];
+    refusals refused = {0};
+    if (state->module) return HR_OK;
+    if (!(compile_flags(state) & HR_COMPILE_STRICT)) return state_compile(kernel, state);
+    const hr_status status = state_try(kernel, state, &refused);
+    if (status != HR_NOT_AVAILABLE) return status;
+    const int count = tiles_of(state, choices, CANDIDATES);
+    for (int i = 0; i < count && refused.count < REFUSALS_MOST; i++) {
+        if (state_plan(kernel, state, &choices[i]) != HR_OK) continue;
+        const hr_status next = state_try(kernel, state, &refused);
+        if (next != HR_NOT_AVAILABLE) return next;
+    }
+    HR_TRY(state_plan(kernel, state, &own));
+    return hr_prepared_load(kernel, state, HR_COMPILE_VECTOR_512);
 }
 
 /* ---- tuning ---- */
@@ -274,37 +304,6 @@ static hr_status tuning_prepare(void *context, const hr_choice *choice) {
     return status;
 }
 
-static void map_identify(const hr_tensor_map *map, hr_text *text) {
-    hr_text_format(text, "map %d %lld %d %d %d %d", map->tensor, (long long)map->offset, map->type,
-                   map->swizzle, map->promotion, map->fill);
-    for (int axis = 0; axis < map->rank; axis++)
-        hr_text_format(text, " %lld %lld %d", (long long)map->dims[axis], (long long)map->strides[axis],
-                       map->box[axis]);
-    hr_text_format(text, "\n");
-}
-
-/* What runs with this state: the source, and what else its launch depends on. */
-static hr_status state_identify(hr_prepared *state, char identity[33]) {
-    hr_text text = {0};
-    HR_TRY(state_emit(state, &state->loadable));
-    HR_TRY(launches_emit(state));
-    hr_text_format(&text, "threads %d scratch %lld\n", state->launch_threads, (long long)state->scratch_size);
-    for (int i = 0; state->launches && i < state->launch_count; i++) {
-        const hr_launch *launch = &state->launches[i];
-        hr_text_format(&text, "%s %s %lld %lld %lld %d %d %lld %lld %d\n", launch->entry, launch->unaligned,
-                       (long long)launch->grid[0], (long long)launch->grid[1], (long long)launch->grid[2],
-                       launch->threads, launch->cluster, (long long)launch->shared, (long long)launch->pieces,
-                       launch->overlaps);
-        for (int m = 0; m < launch->map_count; m++)
-            map_identify(&launch->maps[m], &text);
-    }
-    hr_text_append(&text, hr_text_data(&state->loadable.source), state->loadable.source.length);
-    hr_status status = hr_text_status(&text);
-    if (status == HR_OK) hr_cache_hash(text.data, text.length, identity);
-    hr_text_clear(&text);
-    return status;
-}
-
 static bool is_made(const tuning *tuning, const char *identity) {
     for (const candidate *made = tuning->candidates; made; made = made->next)
         if (strcmp(made->identity, identity) == 0) return true;
@@ -316,7 +315,7 @@ static hr_status tuning_identify(void *context, const hr_choice *choice, char id
     tuning *tuning = context;
     candidate *new;
     HR_TRY(candidate_create(tuning, choice, &new));
-    hr_status status = state_identify(new->state, new->identity);
+    hr_status status = hr_prepared_identify(new->state, new->identity);
     if (status == HR_OK) memcpy(identity, new->identity, sizeof new->identity);
     if (status == HR_OK && !is_made(tuning, identity))
         candidate_keep(tuning, new);
@@ -389,7 +388,7 @@ static hr_status tuning_key(const hr_kernel *kernel, hr_prepared *state, char ke
     const hr_device_limits *limits = &kernel->device->limits;
     char identity[33];
     hr_text text = {0};
-    HR_TRY(state_identify(state, identity));
+    HR_TRY(hr_prepared_identify(state, identity));
     const char *compiler = kernel->device->compiler ? kernel->device->compiler : "";
     hr_text_format(&text, "headroom %s\n%s %s %s%s%s threads %d\n%s\n%s%s threads %d\n", hr_version(),
                    kernel->device->ops->kind, kernel->device->name, limits->isa,
@@ -456,7 +455,7 @@ hr_status hr_kernel_ready_at(hr_kernel *kernel, const int64_t *extents, const hr
     if (status == HR_OK && preparing->scratch_most > 0 && state->scratch_size > preparing->scratch_most)
         status = hr_fail(HR_OUT_OF_MEMORY, "kernel %s would need %.0f MB for locals that exist in memory",
                          kernel->function->name, (double)state->scratch_size / (1 << 20));
-    if (status == HR_OK) status = state_compile(kernel, state);
+    if (status == HR_OK) status = state_compile_some(kernel, state);
     if (status == HR_OK)
         *out = state;
     else
@@ -536,7 +535,10 @@ hr_status hr_kernel_plan(hr_kernel *kernel, const char **out) {
     HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     hr_prepared *state;
     HR_TRY(hr_kernel_planned(kernel, &state));
-    if (!state->explained.length) hr_schedule_explain(state->plan, state->extents, &state->explained);
+    if (!state->explained.length) {
+        hr_schedule_explain(state->plan, state->extents, &state->explained);
+        hr_text_append(&state->explained, hr_text_data(&state->refused), state->refused.length);
+    }
     HR_TRY(hr_text_status(&state->explained));
     *out = hr_text_data(&state->explained);
     return HR_OK;

@@ -497,15 +497,18 @@ SHOWN int nvrtcCompileProgram(program *program, int count, const char *const *op
     return fake_cuda.nvrtc_result;
 }
 
+static const char *log_of(const program *program) {
+    const char *of = fake_cuda.log_of;
+    return fake_cuda.nvrtc_log && (!of || strstr(program->source, of)) ? fake_cuda.nvrtc_log : "";
+}
+
 SHOWN int nvrtcGetProgramLogSize(program *program, size_t *size) {
-    (void)program;
-    *size = fake_cuda.nvrtc_log ? strlen(fake_cuda.nvrtc_log) + 1 : 1;
+    *size = strlen(log_of(program)) + 1;
     return 0;
 }
 
 SHOWN int nvrtcGetProgramLog(program *program, char *log) {
-    (void)program;
-    strcpy(log, fake_cuda.nvrtc_log ? fake_cuda.nvrtc_log : "");
+    strcpy(log, log_of(program));
     return 0;
 }
 

@@ -49,8 +49,6 @@ typedef struct job {
     hr_status status;
     char sentence[1024];
     hr_cuda_usage usage;
-    int remark; /* of the assembler that tensor cores run one after the other, or without the registers asked
-                   for */
 } job;
 
 static job *jobs;
@@ -145,22 +143,12 @@ static void registers_read(job *job, int g, const char *log) {
     job->registers[g] = registers && apart ? registers > apart ? registers : apart : 0;
 }
 
-/* C7508 to C7516: setmaxnreg ignored, or wgmma serialised. */
-static int remark_of(const char *log) {
-    for (const char *at = log; (at = strstr(at, "(C75")); at++) {
-        int remark = atoi(at + 2);
-        if (remark >= 7508 && remark <= 7516) return remark;
-    }
-    return 0;
-}
-
 static void job_run(job *job) {
     void *cubin = NULL;
     size_t size;
     hr_text log = {0};
     job->status = hr_cuda_compiler_run(&compiler, job->arch, job->source, &cubin, &size, &log);
     job->usage = hr_cuda_usage_read(hr_text_data(&log));
-    job->remark = remark_of(hr_text_data(&log));
     for (int g = 0; g < job->launch_count; g++)
         registers_read(job, g, hr_text_data(&log));
     if (job->status != HR_OK) snprintf(job->sentence, sizeof job->sentence, "%s", hr_last_error());
@@ -186,8 +174,8 @@ static const char *verdict(const job *job) {
     text[0] = 0;
     if (job->usage.stores || job->usage.loads)
         snprintf(text, sizeof text, "spills %d bytes and reads %d back", job->usage.stores, job->usage.loads);
-    else if (job->remark)
-        snprintf(text, sizeof text, "the assembler remarks C%d", job->remark);
+    else if (job->usage.remark)
+        snprintf(text, sizeof text, "the assembler remarks C%d", job->usage.remark);
     else if (job->usage.stack)
         snprintf(text, sizeof text, "has %d bytes of local memory", job->usage.stack);
     for (int g = 0; g < job->launch_count && !*text; g++) {

@@ -632,8 +632,10 @@ static void test_usage(void **state) {
     assert_int_equal(usage.stack, 24);
     assert_int_equal(usage.stores, 8);
     assert_int_equal(usage.loads, 104);
+    usage = hr_cuda_usage_read("ptxas info    : (C7507) no\nptxas info    : (C7512) wgmma serialized\n");
+    assert_int_equal(usage.remark, 7512);
     usage = hr_cuda_usage_read("");
-    assert_int_equal(usage.registers + usage.stack + usage.stores + usage.loads, 0);
+    assert_int_equal(usage.registers + usage.stack + usage.stores + usage.loads + usage.remark, 0);
 }
 
 /* ---- timing ---- */

@@ -19,7 +19,9 @@ static const char text[] =
     "kernel twice(x: f32[M, N]) -> (y: f32[M, N]) { y[m, n] = 2 * x[m, n] }\n"
     "kernel add(x: inout f32[N], s: f32) { x[n] = x[n] + s }\n"
     "kernel pick(table: f32[V], at: i32[N]) -> (y: f32[N]) { y[n] = table[at[n]] }\n"
-    "kernel norm(x: f32[M, N]) -> (y: f32[M, N]) { y[m, n] = x[m, n] / sum[k](x[m, k]^2) }\n";
+    "kernel norm(x: f32[M, N]) -> (y: f32[M, N]) { y[m, n] = x[m, n] / sum[k](x[m, k]^2) }\n"
+    "kernel product(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[M, N]) {\n"
+    "    y[m, n] = sum[k](x[m, k] * w[n, k]) }\n";
 
 static hr_device *device;
 static hr_kernel *kernel;
@@ -120,7 +122,7 @@ static void run_kernel(const char *name, void *words) {
         digest_kernel(words);
     else if (strcmp(name, "hr_compare_f32") == 0)
         compare_kernel(words);
-    else if (strcmp(name, "stage_0") != 0)
+    else if (strcmp(name, "stage_0") != 0 || strcmp(hr_kernel_name(kernel), "product") == 0)
         return;
     else if (strcmp(hr_kernel_name(kernel), "twice") == 0)
         twice_kernel(words);
@@ -352,6 +354,54 @@ static void test_restore(void **state) {
     hr_device_release(device, x, sizeof values);
 }
 
+/* ---- what the assembler says ---- */
+
+/* Prepares `product` where sources that have the text `of` get this log, with the cache folder `cache`. The
+ * plan's words. */
+static const char *plan_with(const char *log, const char *of, const char *cache) {
+    const char *plan = NULL;
+    char folder[128];
+    snprintf(folder, sizeof folder, "%s/%s", fake_folder, cache);
+    setenv("HEADROOM_CACHE", folder, 1);
+    hr_kernel_destroy(kernel);
+    fake->nvrtc_log = log;
+    fake->log_of = of;
+    load("product");
+    good(hr_kernel_bind_extent(kernel, "M", 4096));
+    good(hr_kernel_bind_extent(kernel, "N", 4096));
+    good(hr_kernel_bind_extent(kernel, "K", 4096));
+    good(hr_kernel_fill(kernel, 1));
+    fake->compiles = 0;
+    good(hr_kernel_prepare(kernel, NULL));
+    good(hr_kernel_plan(kernel, &plan));
+    return plan;
+}
+
+/* A tile that the assembler remarks on, or that spills, is not taken; what was taken is known without a
+ * compiler. Where all are like that, the first is. */
+static void test_refused_tiles(void **state) {
+    static const char remark[] = "ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async "
+                                 "instructions are serialized due to ...\n";
+    static const char spill[] =
+        "ptxas         .     0 bytes stack frame, 8 bytes spill stores, 12 bytes spill loads\n";
+    static const char own[] = "tile_m = 128, tile_n = 256,";
+    (void)state;
+    const char *plan = plan_with(NULL, NULL, "good");
+    assert_null(strstr(plan, "refused"));
+    assert_non_null(strstr(plan, "tiles of 128 x 256"));
+    assert_null(strstr(plan_with(spill, NULL, "good"), "refused")); /* the cache has what was good */
+
+    plan = plan_with(remark, own, "remark");
+    assert_non_null(strstr(plan, "refused: default: the assembler remarks C7510"));
+    assert_null(strstr(plan, "tiles of 128 x 256"));
+    assert_non_null(strstr(plan, "chosen: tile m"));
+    plan = plan_with(spill, own, "spill");
+    assert_non_null(strstr(plan, "refused: default: its registers spill: 8 bytes are stored and 12 read"));
+    plan = plan_with(spill, NULL, "all");
+    assert_non_null(strstr(plan, "tiles of 128 x 256"));
+    assert_int_equal(fake->compiles, 9); /* eight refusals */
+}
+
 /* ---- launches ---- */
 
 static void test_launch_only_queues(void **state) {
@@ -550,6 +600,7 @@ int main(void) {
                                        TEST(test_unwritten),
                                        TEST(test_views),
                                        TEST(test_restore),
+                                       TEST(test_refused_tiles),
                                        TEST(test_launch_only_queues),
                                        TEST(test_fault),
                                        TEST(test_failures),
