@@ -23,6 +23,18 @@ typedef struct hr_peak {
     const struct hr_peak *next;
 } hr_peak;
 
+/* Neighbours that a partial sum adds up, and how many such sums of one product's results there are at most.
+ */
+enum { HR_PARTIAL = 16, HR_PARTIALS_MOST = 4 };
+
+/* A local whose elements are sums over HR_PARTIAL neighbours of `body`, which is made of a product's results:
+ * its kernel can leave them. */
+typedef struct hr_partial {
+    int tensor;
+    hr_expr *body; /* over the product's indices */
+    const struct hr_partial *next;
+} hr_partial;
+
 typedef struct hr_graph {
     hr_arena *arena;
     const hr_function *source;
@@ -34,6 +46,7 @@ typedef struct hr_graph {
     hr_expr *placeholder; /* stands for any expression once the arena is full */
     hr_statement nowhere; /* and this for any statement */
     const hr_peak *peaks;
+    const hr_partial *partials;
     bool keeps_variables;                    /* of conversions: for what is written as text again */
     const struct hr_assumption *assumptions; /* about extents, the last first: plan/assumption.h */
     const int64_t *fixed;   /* by extent: the number that stands for it, HR_EXTENT_UNKNOWN = none; NULL = for
@@ -44,6 +57,14 @@ typedef struct hr_graph {
     bool sums_apart; /* sums over products are nested ones that take fewer operations than the text says */
     bool full;
 } hr_graph;
+
+/* That of a local that is one; NULL = it is none. */
+static inline const hr_partial *hr_partial_of(const hr_graph *graph, int tensor) {
+    const hr_partial *p = graph->partials;
+    while (p && p->tensor != tensor)
+        p = p->next;
+    return p;
+}
 
 /* An empty copy: extents, parameters and results are there, indices keep their numbers; no locals, no
  * statements. */

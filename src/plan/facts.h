@@ -20,8 +20,9 @@ typedef enum hr_fact {
     HR_FACT_GROUPED_PRODUCTS = 1 << 11, /* rows that each choose their matrix are a product of 16 bits */
     HR_FACT_BYTE_DOTS = 1 << 12,        /* four products of bytes are added to a lane at once */
     HR_FACT_STACKED_PRODUCTS = 1 << 13, /* products of 16 bits that share their left operand are one walk */
-    HR_FACT_ROWS_CHOOSE = 1 << 14, /* attention whose weights count under a condition leaves out the values
-                                      of the others, whatever they are */
+    HR_FACT_ROWS_CHOOSE = 1 << 14,  /* attention whose weights count under a condition leaves out the values
+                                       of the others, whatever they are */
+    HR_FACT_PARTIAL_SUMS = 1 << 15, /* a product's kernel leaves sums over neighbours of its results */
 } hr_fact;
 
 typedef struct hr_facts {
@@ -33,7 +34,8 @@ typedef struct hr_facts {
     int guess_bytes;
     /* Results of one product from which on it fills the device, and a third gains nothing in its walk. */
     double stacked_most;
-    double columns_most; /* more sums of columns than these are a stage of their own */
+    double partials_least; /* results of a product that leaves partial sums */
+    double columns_most;   /* more sums of columns than these are a stage of their own */
 } hr_facts;
 
 #endif

@@ -439,6 +439,18 @@ static bool stack_contract(grouper *g, attempt *a, hr_contract *contract, int e)
     return true;
 }
 
+/* A sum over neighbours of what the product's stage makes. */
+static bool take_partial(grouper *g, attempt *a, int e) {
+    const hr_statement *s = &g->function->statements[e];
+    const hr_partial *partial = hr_partial_of(g->graph, s->tensor);
+    if (!partial) return false;
+    const hr_statement body = {.value = partial->body};
+    fit f = {.g = g, .attempt = a, .statement = &body};
+    if (!walk_elements(g, &body, element_fits, &f)) return false;
+    a->steps[a->step_count++] = (hr_step){.statement = e, .kind = HR_STEP_PARTIAL, .reduce = s->value->op};
+    return true;
+}
+
 /* A product is ready when all that it reads is done; maps over its domain that read it join as its epilogue.
  */
 static bool take_contract(grouper *g, attempt *a, bool unfused) {
@@ -465,7 +477,7 @@ static bool take_contract(grouper *g, attempt *a, bool unfused) {
     for (int e = first + 1; e < g->function->statement_count && a->step_count < LOOK_AHEAD && !unfused; e++) {
         const hr_statement *other = &g->function->statements[e];
         hr_step step = {0};
-        if (!g->done[e] && stack_contract(g, a, g->contract[first], e)) continue;
+        if (!g->done[e] && (stack_contract(g, a, g->contract[first], e) || take_partial(g, a, e))) continue;
         if (g->done[e] || other->store != HR_STORE_WHOLE || is_reduction(other) || !step_fits(g, a, e, &step))
             continue;
         if (step.kind != HR_STEP_ELEMENT) continue;

@@ -67,6 +67,7 @@ static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *p
     const bool split = !unfused && hr_plan_knows(plan, HR_FACT_AXES_SPLIT);
     const bool once = !unfused && hr_plan_knows(plan, HR_FACT_COLUMNS_ONCE);
     const bool positions = !unfused && hr_plan_knows(plan, HR_FACT_COLUMN_POSITIONS);
+    const bool partials = !unfused && hr_plan_knows(plan, HR_FACT_PARTIAL_SUMS);
     const int guess = unfused ? 0 : plan->facts.guess_bytes;
     if (split) HR_TRY(hr_pass_split_axes(graph, extents, plan));
     HR_TRY(hr_pass_unify(graph));
@@ -78,6 +79,7 @@ static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *p
     if (once) HR_TRY(hr_pass_once_a_column(graph, extents));
     if (guess) HR_TRY(hr_pass_first_guess(graph, extents, guess));
     if (guess) HR_TRY(hr_pass_column_guess(graph, extents));
+    if (partials) HR_TRY(hr_pass_partial_sums(graph, extents, plan));
     HR_TRY(group(graph, extents, plan, unfused));
     HR_TRY(check_stages(graph, plan));
     plan->normal = graph->function;

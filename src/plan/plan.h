@@ -42,6 +42,7 @@ typedef enum hr_step_kind {
                          */
     HR_STEP_ORDERED,    /* along the row in order: a scan, or the largest of it */
     HR_STEP_SCATTER,    /* into places that depend on data or are named repeatedly */
+    HR_STEP_PARTIAL,    /* of a product: sums over neighbours of an element, along its rows or columns */
 } hr_step_kind;
 
 /* How a sum of (f - about)^2 follows from sums that an earlier pass can make beside each other: that of f,
@@ -86,10 +87,10 @@ typedef struct hr_step {
     const hr_variance_sums *variance;
 } hr_step;
 
-/* sum over k of left(batch, m, k) * right(batch, n, k), then the stage's steps as epilogue: all
- * HR_STEP_ELEMENT with domain batch+m+n, in which ELEMENT of `product` with the plain indices batch, m, n
- * stands for the finished sum. The three groups are flattened row-major. m and n are never empty; batch may
- * be. */
+/* sum over k of left(batch, m, k) * right(batch, n, k), then the stage's steps as epilogue:
+ * HR_STEP_ELEMENT with domain batch+m+n, or HR_STEP_PARTIAL with such a value (hr_graph.partials), in which
+ * ELEMENT of `product` with the plain indices batch, m, n stands for the finished sum. The three groups are
+ * flattened row-major. m and n are never empty; batch may be. */
 /* Along which index an operand of a matrix product is evaluated. */
 typedef struct hr_contract_lane {
     bool along_k; /* else along the last index of the operand's rows */

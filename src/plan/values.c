@@ -41,6 +41,7 @@ static hr_status set_values(valuing *s, hr_stage *stage) {
         hr_expr *value = statement->value;
         step->subscripts = statement->subscripts;
         if (hr_op_is_reduction(value->op)) value = value->args[0];
+        if (step->kind == HR_STEP_PARTIAL) value = hr_partial_of(s->graph, statement->tensor)->body;
         step->value = stage->contract && hr_contract_makes(stage->contract, statement->tensor)
                           ? hr_graph_element(s->graph, statement->tensor, statement->subscript_count,
                                              statement->subscripts)

@@ -71,7 +71,8 @@ hr_status hr_schedule_create(const hr_function *function, const int64_t *extents
     const hr_schedule_options none = {0};
     const planning p = {function, extents, layouts, limits, options ? options : &none};
     hr_facts facts = hr_target_of(limits)->facts(limits);
-    if (p.options->general) facts.set &= ~(unsigned)(HR_FACT_GROUPED_PRODUCTS | HR_FACT_STACKED_PRODUCTS);
+    if (p.options->general)
+        facts.set &= ~(unsigned)(HR_FACT_GROUPED_PRODUCTS | HR_FACT_STACKED_PRODUCTS | HR_FACT_PARTIAL_SUMS);
     if (p.options->general) facts.set |= HR_FACT_ANY_EXTENTS;
     if (p.options->general || p.options->unfused) facts.set &= ~(unsigned)HR_FACT_ROWS_CHOOSE;
     HR_TRY(plan_with(&p, &facts, out));

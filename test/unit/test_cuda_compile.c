@@ -247,6 +247,10 @@ static const char *const products[] = {
     "    y[m, n] = sum[k](x[m, k] * p[k, n]) + b[n]\n"
     "    z[m, n] = sum[k](x[m, k] * q[k, n])\n"
     "    u[m, n] = sum[k](x[m, k] * r[k, n]) }",
+    "kernel sums(x: bf16[M, K], w: bf16[N, K], r: bf16[M, N]) -> (y: bf16[M, N], c: f32[N], q: f32[M]) {\n"
+    "    y[m, n] = sum[k](x[m, k] * w[n, k]) * (1 - tanh(r[m, n])^2)\n"
+    "    c[n] = sum[m](y[m, n])\n"
+    "    q[m] = rsqrt(mean[n](y[m, n]^2)) }",
     /* computed in registers */
     "kernel rows(x: bf16[M, K], q: i8[N, K], s: f32[N], b: bf16[N]) -> (y: bf16[M, N]) {\n"
     "    y[m, n] = gelu_tanh(sum[k](x[m, k] * (q[n, k] * s[n])) + b[n]) }",

@@ -388,11 +388,68 @@ static void test_scaled(void **state) {
     }
 }
 
+/* Sums over results leave with them, a number for 16 rows or columns: nobody reads the results again. Two
+ * products in one walk, results that lie across, and those that are fewer than fill the device, where sums
+ * are taken of what was stored. */
+static void test_partial_sums(void **state) {
+    (void)state;
+    static const struct summed {
+        const char *text;
+        int64_t m, n;
+        int partials;
+    } cases[] = {
+        {"kernel k(x: bf16[M, K], w: bf16[N, K], g: bf16[M, N]) -> (y: bf16[M, N], c: f32[N], r: f32[M],\n"
+         "    q: f32[M], a: f32) {\n"
+         "    y[m, n] = relu(sum[k](x[m, k] * w[n, k])) * g[m, n]\n"
+         "    c[n] = sum[m](y[m, n])\n"
+         "    r[m] = rsqrt(mean[n](y[m, n]^2) + 0.001)\n"
+         "    q[m] = min[n](y[m, n] + g[m, n])\n"
+         "    a = max[m, n](abs(y[m, n])) }",
+         261, 264, 4},
+        {"kernel k(x: f16[M, K], w: f16[N, K], v: f16[N, K]) -> (y: f16[M, N], c: f32[N]) {\n"
+         "    y[m, n] = silu(sum[k](x[m, k] * w[n, k])) * sum[k](x[m, k] * v[n, k])\n"
+         "    c[n] = sum[m](y[m, n] * 0.5) }",
+         257, 281, 1},
+        {"kernel k(x: f16[K, M], w: f16[K, N]) -> (y: f16[N, M], c: f32[N], r: f32[M]) {\n"
+         "    y[n, m] = sum[k](x[k, m] * w[k, n])\n"
+         "    c[n] = sum[m](y[n, m])\n"
+         "    r[m] = max[n](y[n, m]) }",
+         272, 265, 2},
+        {"kernel k(x: f16[M, K], w: f16[N, K]) -> (y: f16[M, N], c: f32[N]) {\n"
+         "    y[m, n] = sum[k](x[m, k] * w[n, k])\n"
+         "    c[n] = sum[m](y[m, n]) }",
+         255, 300, 0},
+    };
+    for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
+        const struct summed *of = &cases[i / 2];
+        int64_t extents[EXTENTS_MAX];
+        const struct sizes size = {.m = of->m, .n = of->n, .k = 24};
+        hr_program *program = program_of(of->text);
+        cuda_case one = {.function = &program->functions[0],
+                         .extents = extents,
+                         .limits = cuda_case_limits(i % 2 ? 80 : 90, 4),
+                         .nonfinite = i == 1,
+                         .points = 500};
+        hr_plan *plan;
+        int partials = 0;
+        extents_set(one.function, &size, extents);
+        assert_int_equal(hr_schedule_create(one.function, extents, NULL, &one.limits, NULL, &plan), HR_OK);
+        for (int k = 0; k < plan->stages[0].step_count; k++)
+            partials += plan->stages[0].steps[k].kind == HR_STEP_PARTIAL;
+        assert_int_equal(partials, of->partials);
+        assert_int_equal(strstr(plan->stages[0].why, "are summed as they leave") != NULL, partials > 0);
+        hr_plan_destroy(plan);
+        if (of->partials && sample_takes(i, 3)) expect_right(&one, (int)i);
+        hr_program_destroy(program);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_choices),
                                        cmocka_unit_test(test_orders),
                                        cmocka_unit_test(test_many_products_are_one_launch),
                                        cmocka_unit_test(test_scaled),
+                                       cmocka_unit_test(test_partial_sums),
                                        cmocka_unit_test(test_shapes),
                                        cmocka_unit_test(test_products)};
     return cmocka_run_group_tests(tests, open_device, close_device);

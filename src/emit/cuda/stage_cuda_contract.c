@@ -68,14 +68,14 @@ void hr_cuda_print_contract_epilogue(hr_printer *p, const hr_stage *stage) {
     hr_cuda_print_digits(p, t->n, t->n_count, "n");
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
-        if (!step->stored) continue;
+        if (!step->stored || step->kind == HR_STEP_PARTIAL) continue;
         hr_cuda_name_sums(p, t, step);
         const char *value = hr_expr_text(p, step->value);
         hr_print(p, "const %s e%d = %s;", hr_c_compute(step->value->type), i, value);
     }
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
-        if (!step->stored) continue;
+        if (!step->stored || step->kind == HR_STEP_PARTIAL) continue;
         const hr_statement *statement = &function->statements[step->statement];
         hr_print(p, "%s[%s] = %s;", hr_emit_tensor(p, statement->tensor),
                  hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),

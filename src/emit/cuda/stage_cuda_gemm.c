@@ -3,6 +3,7 @@
 #include "emit/cuda/stage_cuda_gemm.h"
 
 #include "base/dtype.h"
+#include "emit/cuda/gemm_partials.h"
 #include "emit/cuda/gemm_side.h"
 #include "emit/cuda/stage_cuda.h"
 #include "emit/cuda/stage_cuda_contract.h"
@@ -48,6 +49,7 @@ static void print_values(void *context) {
         hr_cuda_name_sums(p, g->contract, step);
         hr_print(p, "e[%d] = %s;", r, hr_expr_text(p, step->value));
     }
+    hr_gemm_print_partial_values(g, gemm->result_count);
     for (int i = 0; i < gemm->column_count; i++)
         p->name[gemm->columns[i]->id] = NULL;
     if (gemm->staged_block) p->name[gemm->staged_block->id] = NULL;
@@ -136,7 +138,7 @@ static void print_results(gemm_printer *g) {
     hr_print(p,
              "                                         const float (&column)[%d], float carried, float "
              "(&e)[%d]) {",
-             gemm->column_count ? gemm->column_count : 1, gemm->result_count);
+             gemm->column_count ? gemm->column_count : 1, gemm->result_count + gemm->partial_count);
     hr_print(p, "        stage_%d_values(a, batch, m, n, sum, column, carried, e);", g->number);
     hr_print(p, "    }");
     print_conversions(g);
@@ -245,6 +247,7 @@ static void print_shape(gemm_printer *g, const hr_cuda_gemm *gemm) {
         hr_print(p, "    typedef stage_%d_right_%d_side right_%d;", g->number, i, i);
     hr_print(p, "    static constexpr int rights = %d, right_n = %d;", gemm->rights,
              hr_gemm_right_columns(gemm, &gemm->tile));
+    hr_gemm_print_partial_members(g);
     if (hopper) {
         print_hopper_members(g);
     } else {
@@ -417,11 +420,20 @@ static void print_kernel(gemm_printer *g, const char *suffix, int threads, const
                            print, g);
 }
 
-/* Results of 16 bits: functions of f32 may be as exact as they are. */
+static hr_visit is_wide(const hr_expr *node, const void *function) {
+    const hr_function *f = function;
+    return hr_visit_until(hr_op_is_dear(node->op) ||
+                          (node->op == HR_OP_ELEMENT && hr_dtype_size(f->tensors[node->tensor].dtype) > 2));
+}
+
+/* Results of 16 bits, and sums of these: functions of f32 may be as exact as they are. */
 static bool is_narrow(const hr_plan *plan, const hr_stage *stage) {
     for (int i = 0; i < stage->step_count; i++) {
         const hr_statement *statement = &plan->normal->statements[stage->steps[i].statement];
-        if (stage->steps[i].stored && hr_dtype_size(plan->normal->tensors[statement->tensor].dtype) > 2)
+        const hr_partial *partial = hr_partial_of(plan->graph, statement->tensor);
+        if (partial && hr_expr_find(partial->body, is_wide, plan->normal)) return false;
+        if (!partial && stage->steps[i].stored &&
+            hr_dtype_size(plan->normal->tensors[statement->tensor].dtype) > 2)
             return false;
     }
     return true;
@@ -435,6 +447,7 @@ static void print_functions(gemm_printer *g) {
     hr_cuda_print_function(
         g->p, hr_format(p, "static __device__ inline void stage_%d_store(%s)", g->number, of_sum),
         print_store, g);
+    hr_gemm_print_partials(g, of_sum);
     p->fast = false;
     if (g->gemm->by_threads_unaligned || g->gemm->lay_blocks) hr_cuda_print_plain_product(p, g->number);
     hr_gemm_print_side(g, &g->gemm->left);
@@ -449,7 +462,7 @@ static void print_functions(gemm_printer *g) {
                                      "float (&e)[%d])",
                                      g->number, place, sums_parameter(g, sum_type(g->gemm)),
                                      g->gemm->column_count ? g->gemm->column_count : 1,
-                                     g->gemm->result_count),
+                                     g->gemm->result_count + g->gemm->partial_count),
                            print_values, g);
     if (g->gemm->column_count)
         hr_cuda_print_function(

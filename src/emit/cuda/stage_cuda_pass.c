@@ -242,6 +242,7 @@ static void print_step(hr_cuda_stage *s, int i, const char *value) {
         hr_cuda_print_scatter(s, step, value);
         break;
     case HR_STEP_ROW:
+    case HR_STEP_PARTIAL: /* a product's */
         break;
     }
 }

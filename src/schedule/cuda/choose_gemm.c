@@ -157,7 +157,8 @@ hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const 
     bool thin = false, raw = false;
     if (stage->contract->group) return grouped_choose(plan, stage, extents, &sizes, out);
     if (most == HR_GEMM_HOPPER) HR_TRY(hr_gemm_raw_choose(plan, stage, extents, &sizes, out, &raw));
-    if (!raw) HR_TRY(hr_gemm_thin_choose(plan, stage, extents, &sizes, out, &thin));
+    if (!raw && !hr_stage_has(stage, HR_STEP_PARTIAL))
+        HR_TRY(hr_gemm_thin_choose(plan, stage, extents, &sizes, out, &thin));
     if (thin) return HR_OK;
     why = NULL;
     if (!raw) HR_TRY(hr_gemm_operands(plan, stage, extents, &sizes, most, out, &why));

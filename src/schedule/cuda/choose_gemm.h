@@ -142,6 +142,8 @@ typedef struct hr_cuda_gemm {
     hr_gemm_view results[HR_GEMM_RESULTS_MAX];
     int result_steps[HR_GEMM_RESULTS_MAX]; /* into hr_stage.steps */
     hr_dtype result_dtype;
+    int partial_count; /* sums over neighbours of what it makes, which leave with the results */
+    int partial_steps[HR_PARTIALS_MOST];
     hr_gemm_thin thin;
     /* HR_GEMM_AMPERE where each row chooses its right operand: how many there are, 0 = it is one; and tiles
      * of rows that chose the same, at most. A kernel before it sorts the rows. */

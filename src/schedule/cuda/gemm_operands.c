@@ -242,7 +242,8 @@ static bool is_f8(hr_dtype dtype) {
 static bool stores_narrow(const hr_plan *plan, const hr_stage *stage) {
     for (int i = 0; i < stage->step_count; i++) {
         const hr_statement *statement = &plan->normal->statements[stage->steps[i].statement];
-        if (stage->steps[i].stored && hr_dtype_size(plan->normal->tensors[statement->tensor].dtype) > 2)
+        if (stage->steps[i].stored && stage->steps[i].kind != HR_STEP_PARTIAL &&
+            hr_dtype_size(plan->normal->tensors[statement->tensor].dtype) > 2)
             return false;
     }
     return true;

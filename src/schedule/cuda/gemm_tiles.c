@@ -30,7 +30,8 @@ enum {
     STAGES_ENOUGH = 4,
     FLAT_COLUMNS = 256,
     SECTOR = 32,
-    WIDE_ROWS = 64
+    WIDE_ROWS = 64,
+    STACKED_PARTIAL_SUMS = 64
 };
 
 /* Steps of a part of k. */
@@ -208,6 +209,9 @@ static bool fits(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm
     if (!stacks(gemm, tile)) return false;
     if (gemm->mainloop != HR_GEMM_HOPPER) return true;
     if (hr_gemm_sums(tile) > gemm->sums_most) return false;
+    if (gemm->partial_count && gemm->rights > 1 && hr_gemm_sums(tile) > STACKED_PARTIAL_SUMS &&
+        tile->roles == HR_GEMM_PING_PONG)
+        return false; /* they spill */
     if (hr_gemm_is_raw(gemm) && tile->roles == HR_GEMM_PING_PONG && tile->m > GROUP_ROWS)
         return false; /* a left operand of 128 rows is too many registers */
     if (is_for_chains(tile) && !hr_gemm_chain(gemm) && gemm->rights == 1) return false;
@@ -253,7 +257,7 @@ static int splits_of(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_
                      const hr_knobs *asked, const hr_gemm_tile *tile, int *out) {
     int64_t steps = hr_divide_up(s->k, STEP), whole = tiles_of(s, tile);
     int count = 0;
-    bool can = gemm->mainloop == HR_GEMM_HOPPER && gemm->rights == 1 && whole > 0 &&
+    bool can = gemm->mainloop == HR_GEMM_HOPPER && gemm->rights == 1 && whole > 0 && !gemm->partial_count &&
                !hr_gemm_is_whole(gemm); /* parts are f32 */
     if (can && asked && asked->split_k) {
         out[count++] = asked->split_k < steps ? asked->split_k : (int)steps;

@@ -18,21 +18,24 @@ enum { COLUMNS_LONG = 1 << 17, THIN = 8 };
 /* Two waves of tiles of 128 x 256: three products in one walk take 1.13 of the time of three walks where each
  * is four of these. */
 enum { STACKED_TILES = 2, STACKED_TILE = 128 * 256 };
+/* A wave of tiles: with less, k is in parts. */
+enum { PARTIALS_TILE = 128 * 128 };
 
 /* The smallest tile of three products on `mma.sync`: four stages of 64 + 192 rows of 128 bytes. */
 enum { STACKED_SHARED = 4 * (64 + 192) * 128 };
 
 static hr_facts facts_of(const hr_device_limits *limits) {
     const unsigned stacked = limits->shared_bytes >= STACKED_SHARED ? HR_FACT_STACKED_PRODUCTS : 0;
-    const unsigned few = limits->compute >= 80
-                             ? HR_FACT_AXES_SPLIT | HR_FACT_FEW_QUERIES | HR_FACT_PACKED_PRODUCTS |
-                                   HR_FACT_GROUPED_PRODUCTS | HR_FACT_ROWS_CHOOSE | stacked
-                             : 0;
+    const unsigned few = limits->compute >= 80 ? HR_FACT_AXES_SPLIT | HR_FACT_FEW_QUERIES |
+                                                     HR_FACT_PACKED_PRODUCTS | HR_FACT_GROUPED_PRODUCTS |
+                                                     HR_FACT_ROWS_CHOOSE | HR_FACT_PARTIAL_SUMS | stacked
+                                               : 0;
     return (hr_facts){.set = HR_FACT_BYTE_PRODUCTS | few,
                       .thin_f32 = THIN,
                       .thin = THIN,
                       .guess_bytes = sizeof(float),
                       .stacked_most = (double)limits->threads * STACKED_TILES * STACKED_TILE,
+                      .partials_least = (double)limits->threads * PARTIALS_TILE,
                       .columns_most = COLUMNS_LONG - 1};
 }
 
@@ -102,6 +105,16 @@ static const char *apart_words(const hr_plan *plan, const hr_stage *stage) {
     return "";
 }
 
+/* Of a product whose results are summed as they leave. */
+static const char *partial_words(const hr_plan *plan, const hr_cuda_gemm *gemm) {
+    if (!gemm->partial_count) return "";
+    return hr_arena_format(plan->arena,
+                           "; its results are summed as they leave, %d beside each other, for %d sum%s of a "
+                           "later stage, which read%s no result again",
+                           HR_PARTIAL, gemm->partial_count, gemm->partial_count == 1 ? "" : "s",
+                           gemm->partial_count == 1 ? "s" : "");
+}
+
 /* A product whose right operand is computed in registers has its sides exchanged. */
 static hr_status turn_product(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
     hr_contract *turned = hr_arena_alloc(plan->arena, sizeof *turned);
@@ -118,7 +131,8 @@ static hr_status explain_product(const int64_t *extents, hr_plan *plan, hr_stage
     HR_TRY(turn_product(extents, plan, stage));
     HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, hr_gemm_mainloop_most(plan), &gemm));
     stage->schedule->matrix_rows = gemm.mainloop == HR_GEMM_THIN ? gemm.tile.m : 0;
-    stage->why = hr_arena_format(plan->arena, "%s; %s%s", stage->why, gemm.why, apart_words(plan, stage));
+    stage->why = hr_arena_format(plan->arena, "%s; %s%s%s", stage->why, gemm.why, partial_words(plan, &gemm),
+                                 apart_words(plan, stage));
     return HR_OK;
 }
 

@@ -217,6 +217,15 @@ static __device__ inline void gemm_ampere_store(const A &a, const gemm_size &siz
                 gemm_store_pair<P>(a, size, batch, m + i * 16 + lane / 4 + h * 8, n + j * 8 + lane % 4 * 2,
                                    low, high);
             }
+    if constexpr (P::partials > 0) {
+#pragma unroll
+        for (int i = 0; i < ROWS; i++)
+#pragma unroll
+            for (int j = 0; j < COLUMNS / P::rights; j += 2)
+                gemm_make_partials<P>(a, size, batch, m + i * 16, n + j * 8, [&](int x, int r) {
+                    return sum[i][j + x / 4 + r * (COLUMNS / P::rights)][x % 4];
+                });
+    }
 }
 
 /* One tile, whose first row and column these are; rows end before size.m. CHUNKS: all arrays begin at whole

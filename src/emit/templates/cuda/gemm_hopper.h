@@ -69,7 +69,7 @@ static __device__ inline void gemm_leave_piece(const A &a, const gemm_size &size
     const int at = memory::results_at + place * P::results * memory::piece_bytes;
 #pragma unroll
     for (int j = 0; j < memory::piece_columns / 16; j++) {
-        float e[P::results][8], carried[8];
+        float e[P::results + P::partials][8], carried[8];
         uint32_t pair = lane % 4 * 2;
         if (P::paced) { /* no load of later columns begins before this: registers are scarce */
             __syncwarp();
@@ -83,7 +83,7 @@ static __device__ inline void gemm_leave_piece(const A &a, const gemm_size &size
         for (int i = 0; i < 8; i++) {
             const int64_t at_m = m + row + i / 2 % 2 * 8;
             const int near = column + j * 16 + i / 4 * 8;
-            float value[P::results], of_column[P::columns ? P::columns : 1];
+            float value[P::results + P::partials], of_column[P::columns ? P::columns : 1];
 #pragma unroll
             for (int c = 0; c < P::columns; c++)
                 of_column[c] = columns[c * P::right_n + near + (int)pair + i % 2];
@@ -99,9 +99,11 @@ static __device__ inline void gemm_leave_piece(const A &a, const gemm_size &size
                 P::values(a, batch, of_m, of_n, sums, of_column, carried[i], value);
             }
 #pragma unroll
-            for (int r = 0; r < P::results; r++)
+            for (int r = 0; r < P::results + P::partials; r++)
                 e[r][i] = value[r];
         }
+        if constexpr (P::partials > 0)
+            gemm_leave_partials<P, P::results>(a, size, m + row - lane / 4, n + column + j * 16, e);
 #pragma unroll
         for (int r = 0; r < P::results; r++) {
             if constexpr (P::result_bytes == 2)
@@ -202,6 +204,15 @@ static __device__ inline void gemm_leave_elements(const A &a, const gemm_size &s
             gemm_store_pair<P>(a, size, batch, m + part * 64 + row + i / 2 % 2 * 8,
                                n + i / 4 * 8 + lane % 4 * 2, low, high);
         }
+    if constexpr (P::partials > 0) {
+#pragma unroll
+        for (int part = 0; part < PARTS; part++)
+#pragma unroll
+            for (int i = 0; i < COUNT / P::rights; i += 8)
+                gemm_make_partials<P>(
+                    a, size, batch, m + part * 64 + row - lane / 4, n + i * 2,
+                    [&](int x, int r) { return (float)sum[part][r * (COUNT / P::rights) + i + x]; });
+    }
 }
 
 /* The products of one tile of a group, from `stage` of the ring on. The stage before the one in hand is left

@@ -36,6 +36,9 @@
  *
  * - results, result_bytes, values(), pair(), store_box(); store() where stores_boxes is false.
  *
+ * - partials, partial_values(), partial_0 and on: gemm_partials.h. values() gives what they sum behind the
+ *   results.
+ *
  * - columns and column_values(): values that are one for each column. carries, load_carried(), unpack(): an
  *   element of a matrix that comes to where the result leaves from. paced: values() loads from memory.
  */
