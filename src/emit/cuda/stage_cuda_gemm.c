@@ -3,7 +3,7 @@
 #include "emit/cuda/stage_cuda_gemm.h"
 
 #include "base/dtype.h"
-#include "emit/cuda/gemm_partials.h"
+#include "emit/cuda/gemm_partial_sums.h"
 #include "emit/cuda/gemm_side.h"
 #include "emit/cuda/stage_cuda.h"
 #include "emit/cuda/stage_cuda_contract.h"

@@ -1,7 +1,7 @@
 /* Sums over neighbours of a product's results, as text. In: a stage. Out: for each what gemm_partials.h of
  * src/emit/templates/cuda/ asks for. */
-#ifndef HR_EMIT_CUDA_GEMM_PARTIALS_H
-#define HR_EMIT_CUDA_GEMM_PARTIALS_H
+#ifndef HR_EMIT_CUDA_GEMM_PARTIAL_SUMS_H
+#define HR_EMIT_CUDA_GEMM_PARTIAL_SUMS_H
 
 #include "emit/cuda/gemm_side.h"
 

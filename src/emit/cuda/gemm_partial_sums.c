@@ -1,5 +1,5 @@
-/* Sums over neighbours of a product's results, as text. See gemm_partials.h. */
-#include "emit/cuda/gemm_partials.h"
+/* Sums over neighbours of a product's results, as text. See gemm_partial_sums.h. */
+#include "emit/cuda/gemm_partial_sums.h"
 
 #include "emit/cuda/stage_cuda.h"
 #include "emit/cuda/stage_cuda_contract.h"
