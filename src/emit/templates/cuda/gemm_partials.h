@@ -1,8 +1,9 @@
 /* Sums over 16 neighbours of a product's results, along its rows or its columns, which leave with them. In:
  * what a warp has of 16 rows and 16 columns. Out: a number for each row, or for each column.
  *
- * S, which the printer makes for a sum (gemm_partial_sums.c): along_m, its neighbours are of a column; none(),
- * what changes nothing; merge(); store(a, m, n, value), which is given any place of the 16 neighbours.
+ * S, which the printer makes for a sum (gemm_partial_sums.c): along_m, its neighbours are of a column;
+ * none(), what changes nothing; merge(); store(a, m, n, value), which is given any place of the 16
+ * neighbours.
  */
 /* Of `keep` and what the lane whose number differs by BIT hands over, lane by lane the same order. */
 template <class S, int BIT> static __device__ inline float gemm_partial_meet(float keep, float send) {
