@@ -8,7 +8,7 @@ in:   the package headroom (PYTHONPATH=BUILD/python_package), PyTorch; Triton an
 out:  two tables; with --out a page of them
 
 A call: the host's time of one, the median of rounds of 2000 in turns; the device is waited for after each round. A model:
-each way runs in a process of its own, so that its first step shows what compiling costs; then the ways' steps are timed
+each way runs in a process of its own, so that its first steps show what compiling costs; then the ways' steps are timed
 one after another, medians. The error is of the result (the loss's gradients, where it is trained) against eager PyTorch's
 in f32, a norm over a norm.
 """
@@ -28,7 +28,9 @@ import torch.nn.functional as F
 
 import python_models
 
-WAYS = {"eager": None, "inductor": "inductor", "headroom": "headroom"}
+# "graphs": Inductor with CUDA graphs, which our backend makes of what runs forwards only.
+WAYS = {"eager": None, "inductor": {}, "graphs": {"mode": "reduce-overhead"}, "headroom": {"backend": "headroom"}}
+FIRST = 3  # steps until all is compiled and captured
 CALLS, ROUNDS = 2000, 7
 
 
@@ -167,20 +169,20 @@ def timed(step, inputs, steps):
 
 
 def measure(name, way, options):
-    """In a process of its own: the first step, then, once told to go on, the others, the memory, the error."""
+    """In a process of its own: the first steps, then, once told to go on, the others, the memory, the error."""
     torch.manual_seed(1)
     model, inputs, loss = python_models.MODELS[name]()
     if way == "headroom":
         import headroom.torch  # noqa: F401 (registers the backend)
-    run = torch.compile(model, backend=WAYS[way]) if WAYS[way] else model
+    run = model if WAYS[way] is None else torch.compile(model, **WAYS[way])
     step = step_of(model, loss, run)
     torch.cuda.synchronize()
     begin = time.perf_counter()
-    step(*inputs)
+    for _ in range(FIRST):
+        step(*inputs)
     torch.cuda.synchronize()
     first = time.perf_counter() - begin
-    for _ in range(3):
-        step(*inputs)
+    step(*inputs)
     torch.cuda.synchronize()
     print("ready", flush=True)
     sys.stdin.readline()
@@ -241,7 +243,7 @@ def rows_of(names, ways, options):
 
 
 def model_lines(names, options):
-    yield "| model | way | step | of Inductor's time | first step | memory | error |"
+    yield f"| model | way | step | of Inductor's time (less is better) | first {FIRST} steps | memory | error |"
     yield "|---|---|---|---|---|---|---|"
     shares = []
     for name, rows in rows_of(names, options.ways.split(","), options):

@@ -24,6 +24,7 @@ from torch.fx import Graph, GraphModule, Node
 from . import _headroom
 from . import torch as operators
 from ._attention import ATTENTIONS, Attention, attention_of, attention_text, drop_rest
+from ._capture import Captured, device_of, is_capturable, passed_results
 from ._groups import groups_of
 from ._operators import VIEWS, aten, is_product, is_shown, is_source, readers_of, value_of
 from ._shapes import drop_assertions, join_axes, prefer_channels_last
@@ -77,10 +78,11 @@ def _decompositions() -> dict[Any, Any]:
 @dataclass(frozen=True)
 class Choice:
     """Whether products that something follows, and attention, become texts: None is where that is at least as fast, on
-    GPUs of compute capability 9 in f16 and bf16."""
+    GPUs of compute capability 9 in f16 and bf16. Whether what runs forwards only on a GPU is captured as a CUDA graph."""
 
     products: bool | None = None
     attention: bool | None = None
+    capture: bool = True
 
 
 def _is_hopper(node: Node) -> bool:
@@ -299,8 +301,8 @@ def _sort(graph: Graph) -> None:
                 last = node
 
 
-def _fuse(graph: GraphModule, choice: Choice) -> Callable[..., Any]:
-    """The graph with its kernels. A group that the language refuses after all stays as it is."""
+def _fuse(graph: GraphModule, choice: Choice) -> None:
+    """Puts kernels into the graph. A group that the language refuses after all stays as it is."""
     found = _explaining.get()
     drop_assertions(graph.graph)
     join_axes(graph.graph)
@@ -317,7 +319,15 @@ def _fuse(graph: GraphModule, choice: Choice) -> Callable[..., Any]:
     if found:
         found.add_eager(graph.graph)
     graph.recompile()
-    return make_boxed_func(graph.forward)
+
+
+def _captured(graph: GraphModule) -> Callable[..., Any]:
+    """The graph's function, by a CUDA graph where it can be one."""
+    device = device_of(graph)
+    if device is None or not is_capturable(graph):
+        return graph.forward
+    kernels = [each.op.kernel for each in graph.children() if isinstance(each, _Fused)]
+    return Captured(graph.forward, device, passed_results(graph), kernels)
 
 
 def compile_graph(
@@ -327,11 +337,13 @@ def compile_graph(
     choice = Choice(**(options or {}))
 
     def fuse(inner: GraphModule, given: list[Any]) -> Callable[..., Any]:
-        return _fuse(inner, choice)
+        _fuse(inner, choice)
+        return make_boxed_func(inner.forward)
 
     def fuse_inference(inner: GraphModule, given: list[Any]) -> Callable[..., Any]:
         prefer_channels_last(inner.graph)
-        return _fuse(inner, choice)
+        _fuse(inner, choice)
+        return make_boxed_func(_captured(inner) if choice.capture else inner.forward)
 
     compiler = aot_autograd(
         fw_compiler=fuse,

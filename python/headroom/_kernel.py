@@ -73,6 +73,10 @@ class Kernel:
                 found = self._handles.setdefault(key, self._load(device, given))
         return found
 
+    def loaded(self) -> tuple[_headroom.Kernel, ...]:
+        """What is loaded now: its code stays where it is for as long as the caller keeps these."""
+        return tuple(self._handles.values())
+
     def _forget(self) -> None:
         """What was compiled is looked up anew at the next call."""
         with self._lock:

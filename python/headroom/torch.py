@@ -196,7 +196,8 @@ def backend(
     graph: torch.fx.GraphModule, inputs: list[torch.Tensor], *, options: dict[str, Any] | None = None
 ) -> Callable[..., Any]:
     """torch.compile(model, backend="headroom"). options: `products` and `attention`, true where those are to be texts,
-    false where they stay PyTorch's, else as is faster on the target."""
+    false where they stay PyTorch's, else as is faster on the target; `capture`, false where what runs forwards only on a
+    GPU is not to be a CUDA graph."""
     from ._compile import compile_graph
 
     return compile_graph(graph, inputs, options=options)

@@ -137,6 +137,8 @@ typedef struct hr_device_ops {
     hr_status (*allocate_pinned)(struct hr_device *device, size_t size, void **out);
     void (*release_pinned)(struct hr_device *device, void *data);
     hr_memory_kind (*memory_kind)(struct hr_device *device, const void *data);
+    /* The graph that what is launched on the stream becomes part of; 0 = none: it runs. */
+    uint64_t (*capture)(struct hr_device *device, void *stream);
 } hr_device_ops;
 
 struct hr_device {

@@ -48,21 +48,28 @@ static hr_status allocate(hr_device_cuda *cuda, size_t size, void **out) {
     return HR_OK;
 }
 
+/* Memory is in no stream's order: it may come and go while somebody captures one. */
 static hr_status cuda_allocate(struct hr_device *device, size_t size, void **out) {
     hr_device_cuda *cuda = (hr_device_cuda *)device;
+    int mode = HR_CU_CAPTURE_RELAXED;
     bool pushed;
     HR_TRY(hr_cuda_enter(cuda, &pushed));
+    cuda->driver.capture_mode(&mode);
     hr_status status = allocate(cuda, size, out);
+    cuda->driver.capture_mode(&mode);
     hr_cuda_leave(cuda, pushed);
     return status;
 }
 
 static void cuda_release(struct hr_device *device, void *data, size_t size) {
     hr_device_cuda *cuda = (hr_device_cuda *)device;
+    int mode = HR_CU_CAPTURE_RELAXED;
     bool pushed;
     (void)size;
     if (!data || hr_cuda_enter(cuda, &pushed) != HR_OK) return;
+    cuda->driver.capture_mode(&mode);
     cuda->driver.release((hr_cu_address)(uintptr_t)data);
+    cuda->driver.capture_mode(&mode);
     hr_cuda_leave(cuda, pushed);
 }
 
@@ -80,6 +87,18 @@ static hr_status cuda_synchronise(struct hr_device *device) {
 static void cuda_stream(struct hr_device *device, void *stream) {
     hr_device_cuda *cuda = (hr_device_cuda *)device;
     cuda->stream = stream ? (hr_cu_stream)stream : cuda->own_stream;
+}
+
+static uint64_t cuda_capture(struct hr_device *device, void *stream) {
+    hr_device_cuda *cuda = (hr_device_cuda *)device;
+    uint64_t id = 0;
+    int state = 0;
+    bool pushed;
+    if (hr_cuda_enter(cuda, &pushed) != HR_OK) return 0;
+    hr_cu_result result = cuda->driver.capture_info(stream ? (hr_cu_stream)stream : cuda->stream, &state, &id,
+                                                    NULL, NULL, NULL);
+    hr_cuda_leave(cuda, pushed);
+    return !result && state == HR_CU_CAPTURE_ACTIVE ? id : 0;
 }
 
 /* ---- opening ---- */
@@ -125,6 +144,7 @@ static const hr_device_ops cuda_ops = {
     .allocate_pinned = hr_copy_cuda_allocate_pinned,
     .release_pinned = hr_copy_cuda_release_pinned,
     .memory_kind = hr_copy_cuda_memory_kind,
+    .capture = cuda_capture,
 };
 
 static hr_status device_find(hr_device_cuda *cuda, int ordinal) {

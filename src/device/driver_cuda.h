@@ -157,6 +157,7 @@ typedef struct hr_cu_kernel_node {
     X(capture_info, "cuStreamGetCaptureInfo_v2",                                                             \
       (hr_cu_stream stream, int *state, uint64_t *id, hr_cu_graph *graph, const hr_cu_graph_node **last,     \
        size_t *last_count))                                                                                  \
+    X(capture_mode, "cuThreadExchangeStreamCaptureMode", (int *mode))                                        \
     X(graph_instantiate, "cuGraphInstantiateWithFlags",                                                      \
       (hr_cu_graph_exec * exec, hr_cu_graph graph, unsigned long long flags))                                \
     X(graph_launch, "cuGraphLaunch", (hr_cu_graph_exec exec, hr_cu_stream stream))                           \

@@ -152,11 +152,22 @@ hr_status hr_shapes_add(hr_shape_cache *cache, const hr_shape_key *key, const hr
 
 /* ---- scratch ---- */
 
+typedef struct hr_scratch_user {
+    void *stream;
+    uint64_t capture;
+} hr_scratch_user;
+
+/* Whether a block may serve: what a graph has captured has to stay where it is. */
+static bool block_suits(const hr_scratch_block *block, size_t size, const hr_scratch_user *user) {
+    return !block->taken && block->stream == user->stream && block->capture == user->capture &&
+           (!user->capture || block->size >= size);
+}
+
 /* The smallest that is large enough, else any, for another to take its place. */
-static hr_scratch_block *block_find(const hr_shape_cache *cache, size_t size, const void *stream) {
+static hr_scratch_block *block_find(const hr_shape_cache *cache, size_t size, const hr_scratch_user *user) {
     hr_scratch_block *best = NULL;
     for (hr_scratch_block *block = cache->blocks; block; block = block->next) {
-        if (block->taken || block->stream != stream) continue;
+        if (!block_suits(block, size, user)) continue;
         bool better = !best || (block->size >= size ? best->size < size || block->size < best->size
                                                     : best->size < size && block->size > best->size);
         if (better) best = block;
@@ -174,13 +185,14 @@ static hr_status block_grow(struct hr_device *device, hr_scratch_block *block, s
     return HR_OK;
 }
 
-static hr_status block_take(struct hr_device *device, hr_shape_cache *cache, size_t size, void *stream,
-                            hr_scratch_block **out) {
-    hr_scratch_block *block = block_find(cache, size, stream);
+static hr_status block_take(struct hr_device *device, hr_shape_cache *cache, size_t size,
+                            const hr_scratch_user *user, hr_scratch_block **out) {
+    hr_scratch_block *block = block_find(cache, size, user);
     if (!block) {
         block = calloc(1, sizeof *block);
         if (!block) return hr_fail(HR_OUT_OF_MEMORY, "no memory for an execution");
-        block->stream = stream;
+        block->stream = user->stream;
+        block->capture = user->capture;
         block->next = cache->blocks;
         cache->blocks = block;
     }
@@ -192,10 +204,13 @@ static hr_status block_take(struct hr_device *device, hr_shape_cache *cache, siz
 
 hr_status hr_scratch_take(struct hr_device *device, hr_shape_cache *cache, size_t size, void *stream,
                           hr_scratch_block **out) {
+    const hr_device_ops *ops = device->ops;
     *out = NULL;
     if (size == 0) return HR_OK;
+    const hr_scratch_user user = {.stream = ops->synchronise ? stream : NULL,
+                                  .capture = ops->capture ? ops->capture(device, stream) : 0};
     pthread_mutex_lock(&cache->lock);
-    hr_status status = block_take(device, cache, size, device->ops->synchronise ? stream : NULL, out);
+    hr_status status = block_take(device, cache, size, &user, out);
     pthread_mutex_unlock(&cache->lock);
     return status;
 }

@@ -54,7 +54,8 @@ typedef struct hr_scratch_block {
     struct hr_scratch_block *next;
     void *data;
     size_t size;
-    void *stream; /* whose launches use it, on devices that only queue them */
+    void *stream;     /* whose launches use it, on devices that only queue them */
+    uint64_t capture; /* the graph whose launches use it, whenever that runs; 0 = none */
     bool taken;
 } hr_scratch_block;
 
@@ -78,7 +79,8 @@ void hr_shapes_release(hr_shape_cache *cache, hr_shapes *shapes);
 hr_status hr_shapes_add(hr_shape_cache *cache, const hr_shape_key *key, const hr_instance *instance,
                         struct hr_prepared *state, const int64_t *extents, hr_shapes **out);
 
-/* Memory for one call. On a device that only queues launches, those of one stream share it. */
+/* Memory for one call. On a device that only queues launches, those of one stream share it; those of one
+ * graph have their own for as long as the kernel lives. */
 hr_status hr_scratch_take(struct hr_device *device, hr_shape_cache *cache, size_t size, void *stream,
                           hr_scratch_block **out);
 void hr_scratch_give(hr_shape_cache *cache, hr_scratch_block *block);

@@ -167,9 +167,24 @@ SHOWN int cuMemGetInfo_v2(size_t *available, size_t *total) {
     return outside();
 }
 
+/* Memory comes and goes during a capture only where the thread says that it knows what it does. */
+static _Thread_local int capture_mode;
+
+static int spoils_capture(void) {
+    return fake_cuda.capture && capture_mode != 2 ? 900 : 0; /* CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED */
+}
+
+SHOWN int cuThreadExchangeStreamCaptureMode(int *mode) {
+    int before = capture_mode;
+    CALLED("cuThreadExchangeStreamCaptureMode");
+    capture_mode = *mode;
+    *mode = before;
+    return 0;
+}
+
 SHOWN int cuMemAlloc_v2(unsigned long long *address, size_t size) {
     CALLED("cuMemAlloc_v2");
-    if (outside()) return outside();
+    if (outside() || spoils_capture()) return outside() ? outside() : spoils_capture();
     void *data = keep(aligned_alloc(256, (size + 255) / 256 * 256));
     memset(data, 0xcd, size < LARGE ? size : LARGE);
     *address = (unsigned long long)(uintptr_t)data;

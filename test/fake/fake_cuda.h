@@ -38,11 +38,12 @@ typedef struct fake_cuda {
     int l2_bytes, shared_bytes;
     const char *fail_symbol; /* its `fail_at`th call from now (1 = the next) returns fail_result */
     int fail_at, fail_result;
-    unsigned pinned;       /* what cuPointerGetAttributes says of the host's memory: 1 = pinned */
-    int parameter_bytes;   /* of every function; 0: cuFuncGetParamInfo fails */
-    float milliseconds;    /* between any two events */
-    const char *nvrtc_log; /* what a compile says; with nvrtc_result */
-    const char *log_of;    /* of sources that have this text alone; NULL = of all */
+    unsigned long long capture; /* the graph that every stream is captured into; 0: none */
+    unsigned pinned;            /* what cuPointerGetAttributes says of the host's memory: 1 = pinned */
+    int parameter_bytes;        /* of every function; 0: cuFuncGetParamInfo fails */
+    float milliseconds;         /* between any two events */
+    const char *nvrtc_log;      /* what a compile says; with nvrtc_result */
+    const char *log_of;         /* of sources that have this text alone; NULL = of all */
     int nvrtc_result;
     int copies_of_graphs; /* when they run, among what may run: 0 = as captured, 1 = first, 2 = last */
     int map_count;        /* of every function: parameters in front of its words */

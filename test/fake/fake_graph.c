@@ -118,8 +118,8 @@ SHOWN int cuStreamGetCaptureInfo_v2(void *stream, int *state, uint64_t *id, void
                                     size_t *count) {
     CALLED("cuStreamGetCaptureInfo_v2");
     capturing *of = capturing_of(stream);
-    *state = of != NULL;
-    if (of && id) *id = 1;
+    *state = of || fake_cuda.capture;
+    if (id) *id = of ? 1 : fake_cuda.capture;
     if (of && graph) *graph = of->at.graph;
     if (of && last) *last = (void **)of->at.last;
     if (of && count) *count = (size_t)of->at.count;

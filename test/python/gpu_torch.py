@@ -4,8 +4,10 @@ import gc
 import random
 import threading
 import unittest
+from unittest import mock
 
 import headroom as hr
+import headroom.torch  # noqa: F401 (registers the backend)
 import texts
 import torch
 
@@ -71,6 +73,30 @@ class Gpu(unittest.TestCase):
         graph.replay()
         torch.cuda.synchronize()
         torch.testing.assert_close(y, rms(x, w), rtol=2e-5, atol=2e-5)
+
+    def test_compiled_model_is_a_graph(self):
+        """Inputs and weights that move, results that stay, another stream: as the model says one by one."""
+        linear = torch.nn.Linear(64, 64, device="cuda")
+
+        def model(x):
+            y = torch.nn.functional.gelu(linear(x))
+            return y - y.mean(0, keepdim=True)  # over rows: with scratch
+
+        compiled, made = torch.compile(model, backend="headroom"), []
+        replay = torch.cuda.CUDAGraph.replay
+        with torch.no_grad(), mock.patch.object(torch.cuda.CUDAGraph, "replay", autospec=True, side_effect=replay) as played:
+            for turn in range(8):
+                if turn == 5:
+                    linear.weight.data = torch.randn_like(linear.weight)
+                x = torch.randn(4096, 64, device="cuda")
+                made.append((model(x), compiled(x), x))
+            with torch.cuda.stream(torch.cuda.Stream()):
+                x = torch.ones(4096, 64, device="cuda")
+                made.append((model(x), compiled(x), x))
+            torch.cuda.synchronize()
+        self.assertEqual(played.call_count, 7)
+        for want, got, _ in made:
+            torch.testing.assert_close(got, want, rtol=1e-3, atol=1e-3)
 
     def test_gradients(self):
         x = torch.randn(4, 6, device="cuda", dtype=torch.double, requires_grad=True)

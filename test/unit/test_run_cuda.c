@@ -311,6 +311,33 @@ static void test_unwritten(void **state) {
     assert_false(check.ok);
 }
 
+/* A graph runs whenever its owner likes: what it has captured writes to scratch that no other call shares. */
+static void test_scratch_of_graphs(void **state) {
+    (void)state;
+    enum { ROWS = 4096, COLUMNS = 8, SCRATCH = 9 }; /* the word behind 2 arrays, 2 extents and 3 strides */
+    static const char column[] = "kernel column(x: f32[M, N]) -> (y: f32[N]) { y[n] = sum[m](x[m, n]) }\n";
+    static const unsigned long long graphs[] = {0, 7, 7, 8, 0};
+    static float x[ROWS * COLUMNS];
+    const int64_t shape[] = {ROWS, COLUMNS};
+    int64_t scratch[5];
+    fake->kernel = leave_alone;
+    good(hr_kernel_load(device, "column.hr", column, sizeof column - 1, NULL, &kernel));
+    void *from = put(x, ROWS * COLUMNS, sizeof *x), *to = put(x, COLUMNS, sizeof *x);
+    const hr_array arrays[] = {{sizeof *arrays, from, HR_F32, 2, shape, NULL},
+                               {sizeof *arrays, to, HR_F32, 1, shape + 1, NULL}};
+    for (int i = 0; i < 5; i++) {
+        fake->capture = graphs[i];
+        fake->launch_count = 0;
+        good(hr_kernel_execute(kernel, arrays, 2, NULL));
+        scratch[i] = fake->launches[0].words[SCRATCH];
+    }
+    assert_true(scratch[0] && scratch[1] && scratch[3]);
+    assert_true(scratch[1] != scratch[0] && scratch[3] != scratch[0] && scratch[3] != scratch[1]);
+    assert_true(scratch[2] == scratch[1] && scratch[4] == scratch[0]);
+    hr_device_release(device, from, sizeof x);
+    hr_device_release(device, to, COLUMNS * sizeof *x);
+}
+
 /* Views that go backwards and leave gaps are looked at where they lie. */
 static void test_views(void **state) {
     (void)state;
@@ -607,6 +634,7 @@ int main(void) {
                                        TEST(test_execute),
                                        TEST(test_execute_at_other_extents),
                                        TEST(test_execute_leaves_its_axis),
+                                       TEST(test_scratch_of_graphs),
                                        TEST(test_ladder),
                                        TEST(test_ladder_on_an_older_card),
                                        TEST(test_ladder_refuses)};
