@@ -57,7 +57,7 @@ bench: build ## this machine's table, with NumPy, JAX and OpenBLAS in the same r
 	@tools/bench.sh build $(ARGS)
 
 bench-gpu: build ## the first GPU's table, with PyTorch and Triton in the same run
-	@python3 bench/peers_gpu.py build $(ARGS)
+	@PYTHONPATH=build/python_package python3 bench/peers_gpu.py $(ARGS)
 
 whatif: build ## planted faults on this machine's GPU, recorded, diagnosed, compared with their fixes (PyTorch)
 	@python3 bench/whatif/run.py --headroom build/headroom $(ARGS)

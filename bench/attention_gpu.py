@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Attention on a GPU beside PyTorch's: cuDNN and FlashAttention-2 for plain scores, FlexAttention for others.
 
-  attention_gpu.py BUILD [--out FILE.md] [--only NAME[,NAME]] [--rounds N] [--flex]
+  attention_gpu.py [--out FILE.md] [--only NAME[,NAME]] [--rounds N] [--flex]
 
-in:   BUILD/libheadroom.so, bench/attention_scores.hr, kernels/attention_backward.hr
+in:   the package headroom (docs/benchmarks.md says how it is brought), bench/attention_scores.hr, kernels/attention_backward.hr
 out:  a table; with --out a page of it. TFLOP/s counts the products of the pairs of query and key that the mask leaves.
 
 All competitors of a case read the same arrays and run in turn; before each run other data goes through the L2. A figure is
@@ -16,12 +16,12 @@ import statistics
 import time
 from pathlib import Path
 
+import headroom as hr
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import attention_rounds as bench
-import headroom_api as api
 
 HERE = Path(__file__).resolve().parent
 #        name of the text, B, H, heads of keys, length, D
@@ -112,27 +112,21 @@ def exact(name, a, b, h):
 # ---- competitors: run() makes `result` ----
 
 class Ours:
-    def __init__(self, library, case, a):
-        name, b, h, g, n, d = case
-        arrays = {"q": (a.q, "bf16"), "k": (a.k, "bf16"), "v": (a.v, "bf16")}
-        if name == "alibi":
-            arrays["slope"] = (a.slope, "f32")
-        if name == "f8":
-            arrays = {at: (x, "f8e4m3") for at, x in zip("qkv", a.f8)}
-            arrays |= {"scale": (a.scale, "f32"), "value_scale": (a.value_scale, "f32")}
-        if name == "prefix":
-            arrays["prefix"] = (a.prefix, "i32")
-        if name == "documents":
-            arrays["document"] = (a.document, "i32")
+    def __init__(self, case, a):
+        name = case[0]
         self.result = torch.empty_like(a.q)
-        arrays["o"] = (self.result, "bf16")
+        arrays = {"q": a.q, "k": a.k, "v": a.v, "o": self.result}
+        if name == "alibi":
+            arrays["slope"] = a.slope
+        if name == "f8":
+            arrays |= dict(zip("qkv", a.f8)) | {"scale": a.scale, "value_scale": a.value_scale}
+        if name == "prefix":
+            arrays["prefix"] = a.prefix
+        if name == "documents":
+            arrays["document"] = a.document
         begin = time.perf_counter()
-        self.kernel = api.Kernel(library, HERE / "attention_scores.hr", name, {}, arrays, {}, {})
-        self.kernel.prepare("none")
+        self.run = hr.kernel(HERE / "attention_scores.hr", name).bind(**arrays).prepare()
         self.seconds = time.perf_counter() - begin
-
-    def run(self):
-        self.kernel.launch()
 
 
 class Sdpa:
@@ -160,26 +154,18 @@ class Flex:
 
 
 class OursBackward:
-    def __init__(self, library, case, a):
+    def __init__(self, case, a):
         _, b, h, g, n, d = case
         q, k, v = (t.detach().requires_grad_() for t in (a.q, a.k, a.v))
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
             o, lse = torch.ops.aten._scaled_dot_product_cudnn_attention(a.q, a.k, a.v, None, True, 0.0, True)[:2]
         self.out = torch.randn_like(a.q)
         self.o, self.lse = o.contiguous(), lse.reshape(b, h, n).float().contiguous()
-        self.results = [torch.empty_like(a.q) for _ in range(3)]
-        arrays = {"do": (self.out, "bf16"), "q": (a.q, "bf16"), "k": (a.k, "bf16"), "v": (a.v, "bf16"),
-                  "o": (self.o, "bf16"), "lse": (self.lse, "f32"), "dq": (self.results[0], "bf16"),
-                  "dk": (self.results[1], "bf16"), "dv": (self.results[2], "bf16")}
+        dq, dk, dv = self.result = [torch.empty_like(a.q) for _ in range(3)]
         begin = time.perf_counter()
-        self.kernel = api.Kernel(library, HERE.parent / "kernels" / "attention_backward.hr", "attention_backward",
-                                 {"T": "bf16"}, arrays, {}, {})
-        self.kernel.prepare("none")
+        self.run = hr.kernel(HERE.parent / "kernels" / "attention_backward.hr", "attention_backward").bind(
+            do=self.out, q=a.q, k=a.k, v=a.v, o=self.o, lse=self.lse, dq=dq, dk=dk, dv=dv).prepare()
         self.seconds = time.perf_counter() - begin
-
-    def run(self):
-        self.kernel.launch()
-        self.result = self.results
 
 
 class SdpaBackward:
@@ -204,13 +190,13 @@ def gradients(a, out, b, h):
 
 # ---- cases ----
 
-def competitors_of(library, case, a, flex):
+def competitors_of(case, a, flex):
     name = case[0]
     if name == "backward":
-        ours = OursBackward(library, case, a)
+        ours = OursBackward(case, a)
         return {"headroom": ours, "cuDNN": SdpaBackward(case, a, SDPBackend.CUDNN_ATTENTION, ours.out),
                 "FlashAttention-2": SdpaBackward(case, a, SDPBackend.FLASH_ATTENTION, ours.out)}
-    made = {"headroom": Ours(library, case, a)}
+    made = {"headroom": Ours(case, a)}
     if name in PLAIN:
         made["cuDNN"] = Sdpa(case, a, SDPBackend.CUDNN_ATTENTION)
         made["FlashAttention-2"] = Sdpa(case, a, SDPBackend.FLASH_ATTENTION)
@@ -232,11 +218,11 @@ def worst_of(case, a, one):
     return worst
 
 
-def measure(library, clock, case, rounds, flex):
+def measure(clock, case, rounds, flex):
     torch.manual_seed(1)
     a = Arrays(case)
     row = {"case": case}
-    made = bench.first_runs(competitors_of(library, case, a, flex), row)
+    made = bench.first_runs(competitors_of(case, a, flex), row)
     if "headroom" not in made:
         return row
     row["error"], row["first use"] = worst_of(case, a, made["headroom"]), made["headroom"].seconds
@@ -279,14 +265,15 @@ def main():
     parser.add_argument("--flex", action="store_true")
     options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
-    library, clock = bench.library_of(options), bench.Clock()
+    bench.stream_of_its_own()
+    clock = bench.Clock()
     lines = ["| case | headroom | cuDNN | FlashAttention-2 | FlexAttention | ours over cuDNN or Flex | error | first use |",
              "|---|---|---|---|---|---|---|---|"]
     rows = bench.table(options, CASES, lines,
-                       lambda case: measure(library, clock, case, options.rounds, options.flex), line)
+                       lambda case: measure(clock, case, options.rounds, options.flex), line)
     lines += [""] + [f"- {mean}" for mean in means(rows)]
     print("\n".join(lines[-4:]))
-    bench.page_write(options, library, "Attention", "attention_gpu.py", "bf16, TFLOP/s", lines)
+    bench.page_write(options, "Attention", "attention_gpu.py", "bf16, TFLOP/s", lines)
 
 
 if __name__ == "__main__":

@@ -5,13 +5,11 @@ in:   cases, each measured by the bench     out: a table on the terminal; with -
 
 import argparse
 import datetime
-import os
 import statistics
 from pathlib import Path
 
+import headroom as hr
 import torch
-
-import headroom_api as api
 
 CYCLES = 1_000_000
 
@@ -66,19 +64,15 @@ def in_turn(clock, made, rounds, row):
 
 def options_parser():
     parser = argparse.ArgumentParser()
-    parser.add_argument("build")
     parser.add_argument("--out")
     parser.add_argument("--only", default="")
     parser.add_argument("--rounds", type=int, default=11)
     return parser
 
 
-def library_of(options):
-    library = api.Library(os.path.join(options.build, "libheadroom.so"), "cuda")
-    stream = torch.cuda.Stream()
-    torch.cuda.set_stream(stream)
-    library.stream(stream.cuda_stream)
-    return library
+def stream_of_its_own():
+    """What is queued from now on waits for nothing that the legacy stream does."""
+    torch.cuda.set_stream(torch.cuda.Stream())
 
 
 def table(options, cases, lines, measure, line):
@@ -96,10 +90,10 @@ def table(options, cases, lines, measure, line):
     return rows
 
 
-def page_write(options, library, title, bench, figures, lines):
+def page_write(options, title, bench, figures, lines):
     if not options.out:
         return
     head = [f"# {title} on {torch.cuda.get_device_name()}, {datetime.date.today()}", "",
-            f"headroom {library.version()}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}; {figures}, "
+            f"headroom {hr.__version__}, PyTorch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}; {figures}, "
             f"medians of {options.rounds} rounds in turn with a cold L2: bench/{bench}.", ""]
     Path(options.out).write_text("\n".join(head + lines) + "\n")

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Forty products of 512 x 512 x 512 on a GPU: one launch beside a loop of forty, and beside PyTorch's.
 
-  batched_gpu.py BUILD [--out FILE.md] [--count 40] [--size 512] [--rounds 21]
+  batched_gpu.py [--out FILE.md] [--count 40] [--size 512] [--rounds 21]
 
-in:   BUILD/libheadroom.so, bench/batched.hr, kernels/matmul.hr
+in:   the package headroom (docs/benchmarks.md says how it is brought), bench/batched.hr, kernels/matmul.hr
 out:  a table; with --out a page of it
 
 One launch is a text with an index more (`strided`), or one whose matrices a table chooses out of a pool (`chosen`).
@@ -13,26 +13,19 @@ median of the rounds. Loops are queued while the GPU is kept busy, once as the h
 
 import argparse
 import datetime
-import os
 import statistics
 from pathlib import Path
 
+import headroom as hr
 import torch
 
-import headroom_api as api
-from attention_rounds import Clock
+from attention_rounds import Clock, stream_of_its_own
 
 HERE = Path(__file__).resolve().parent
 CYCLES = 3_000_000  # more than the host needs to queue forty launches
 
 
-def ours(library, path, name, arrays):
-    kernel = api.Kernel(library, path, name, {"T": "bf16"}, arrays, {}, {})
-    kernel.prepare("none")
-    return kernel
-
-
-def competitors(library, count, size):
+def competitors(count, size):
     """Functions by their names, and where each leaves its results."""
     make = lambda: torch.empty(count, size, size, device="cuda", dtype=torch.bfloat16).normal_()
     a, b = make(), make()
@@ -40,18 +33,16 @@ def competitors(library, count, size):
     pool_a, pool_b = torch.empty_like(a), torch.empty_like(b)
     pool_a[order.long()], pool_b[order.long()] = a, b
     out = {name: torch.empty_like(a) for name in ("one launch", "one launch, chosen by a table", "loop", "loop, torch.mm")}
-    strided = ours(library, HERE / "batched.hr", "strided",
-                   {"a": (a, "bf16"), "b": (b, "bf16"), "c": (out["one launch"], "bf16")})
-    chosen = ours(library, HERE / "batched.hr", "chosen",
-                  {"a": (pool_a, "bf16"), "b": (pool_b, "bf16"), "left": (order, "i32"), "right": (order, "i32"),
-                   "c": (out["one launch, chosen by a table"], "bf16")})
-    singles = [ours(library, HERE.parent / "kernels" / "matmul.hr", "matmul",
-                    {"a": (a[i], "bf16"), "b": (b[i], "bf16"), "c": (out["loop"][i], "bf16")}) for i in range(count)]
+    strided = hr.kernel(HERE / "batched.hr", "strided").bind(a=a, b=b, c=out["one launch"]).prepare()
+    chosen = hr.kernel(HERE / "batched.hr", "chosen").bind(
+        a=pool_a, b=pool_b, left=order, right=order, c=out["one launch, chosen by a table"]).prepare()
+    matmul = hr.kernel(HERE.parent / "kernels" / "matmul.hr", "matmul")
+    singles = [matmul.bind(a=a[i], b=b[i], c=out["loop"][i]).prepare() for i in range(count)]
     bmm = torch.empty_like(a)
 
     def loop():
         for single in singles:
-            single.launch()
+            single()
 
     def torch_loop():
         for i in range(count):
@@ -62,26 +53,22 @@ def competitors(library, count, size):
     torch.cuda.synchronize()
     with torch.cuda.graph(graph):
         torch_loop()
-    runs = {"one launch": strided.launch, "one launch, chosen by a table": chosen.launch, "loop": loop,
+    runs = {"one launch": strided, "one launch, chosen by a table": chosen, "loop": loop,
             "torch.bmm": lambda: torch.bmm(a, b, out=bmm), "loop, torch.mm": torch_loop,
             "graph of the loop, torch.mm": graph.replay}
     return runs, out | {"torch.bmm": bmm, "graph of the loop, torch.mm": out["loop, torch.mm"]}, a.float() @ b.float()
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("build")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out")
     parser.add_argument("--count", type=int, default=40)
     parser.add_argument("--size", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=21)
     options = parser.parse_args()
     torch.backends.cuda.matmul.allow_tf32 = False
-    library = api.Library(os.path.join(options.build, "libheadroom.so"), "cuda")
-    stream = torch.cuda.Stream()
-    torch.cuda.set_stream(stream)
-    library.stream(stream.cuda_stream)
-    runs, results, wanted = competitors(library, options.count, options.size)
+    stream_of_its_own()
+    runs, results, wanted = competitors(options.count, options.size)
     clock, times = Clock(CYCLES), {name: [] for name in runs}
     for run in runs.values():
         run()
@@ -99,7 +86,7 @@ def main():
     print("\n".join(lines))
     if options.out:
         head = [f"# {options.count} products of {options.size}^3 on {torch.cuda.get_device_name()}, {datetime.date.today()}", "",
-                f"headroom {library.version()}, PyTorch {torch.__version__}; bf16, medians of {options.rounds} rounds in turn with a "
+                f"headroom {hr.__version__}, PyTorch {torch.__version__}; bf16, medians of {options.rounds} rounds in turn with a "
                 "cold L2: bench/batched_gpu.py.", ""]
         Path(options.out).write_text("\n".join(head + lines) + "\n")
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Attention of one query a head against a long cache, on a GPU: bytes a second beside a copy's, and PyTorch's attention.
 
-  decode_gpu.py BUILD [--out FILE.md] [--only NAME[,NAME]] [--rounds N] [--tune none|quick|full]
+  decode_gpu.py [--out FILE.md] [--only NAME[,NAME]] [--rounds N] [--tune none|quick|full]
 
-in:   BUILD/libheadroom.so, kernels/attention_decode.hr, kernels/attention_paged.hr
+in:   the package headroom (docs/benchmarks.md says how it is brought), kernels/attention_decode.hr, kernels/attention_paged.hr
 out:  a table; with --out a page of it. GB/s counts the keys and values that sequences hold, once.
 
 All competitors of a case read the same arrays and run in turn; before each run other data goes through the L2. A figure is
@@ -16,12 +16,12 @@ import statistics
 import time
 from pathlib import Path
 
+import headroom as hr
 import torch
 import torch.nn.functional as F
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 import attention_rounds as bench
-import headroom_api as api
 
 HERE = Path(__file__).resolve().parent
 PAGE = 16
@@ -64,22 +64,17 @@ def exact(kind, a, b, h):
 
 
 class Ours:
-    def __init__(self, library, case, a, tune):
+    def __init__(self, case, a, tune):
         kind, b, h, g, n, d = case
         name = "attention_paged" if kind == "paged" else "attention_decode"
         k, v = (x.reshape(-1, PAGE, g, d) if kind == "paged" else x for x in (a.k, a.v))
         self.result = torch.empty_like(a.q)
-        arrays = {"q": (a.q, "bf16"), "k": (k, "bf16"), "v": (v, "bf16"), "length": (a.length, "i32"),
-                  "o": (self.result, "bf16")}
+        arrays = {"q": a.q, "k": k, "v": v, "length": a.length, "o": self.result}
         if kind == "paged":
-            arrays["page"] = (a.page, "i32")
+            arrays["page"] = a.page
         begin = time.perf_counter()
-        self.kernel = api.Kernel(library, HERE.parent / "kernels" / f"{name}.hr", name, {"T": "bf16"}, arrays, {}, {})
-        self.kernel.prepare(tune)
+        self.run = hr.kernel(HERE.parent / "kernels" / f"{name}.hr", name).bind(**arrays).prepare(tune)
         self.seconds = time.perf_counter() - begin
-
-    def run(self):
-        self.kernel.launch()
 
 
 class Sdpa:
@@ -108,11 +103,11 @@ def bytes_of(case, a):
     return int(a.length.long().sum()) * g * d * 4 + 4 * b * h * d
 
 
-def measure(library, clock, case, rounds, tune):
+def measure(clock, case, rounds, tune):
     torch.manual_seed(1)
     kind, b, h = case[:3]
     a = Arrays(case)
-    row, competitors = {"case": case}, {"headroom": Ours(library, case, a, tune)}
+    row, competitors = {"case": case}, {"headroom": Ours(case, a, tune)}
     if kind == "full":
         competitors["cuDNN"] = Sdpa(case, a, SDPBackend.CUDNN_ATTENTION)
         competitors["FlashAttention-2"] = Sdpa(case, a, SDPBackend.FLASH_ATTENTION)
@@ -144,16 +139,17 @@ def main():
     parser = bench.options_parser()
     parser.add_argument("--tune", default="none")
     options = parser.parse_args()
-    library, clock = bench.library_of(options), bench.Clock()
+    bench.stream_of_its_own()
+    clock = bench.Clock()
     lines = ["| case | headroom | GB/s | copy | cuDNN | FlashAttention-2 | of the copy | over the better peer | error | first use |",
              "|---|---|---|---|---|---|---|---|---|---|"]
     rows = bench.table(options, CASES, lines,
-                       lambda case: measure(library, clock, case, options.rounds, options.tune), line)
+                       lambda case: measure(clock, case, options.rounds, options.tune), line)
     shares = [row["share"] for row in rows]
     lines += ["", f"- of the copy's rate: geometric mean {math.exp(statistics.fmean(map(math.log, shares))):.2f}, "
                   f"{min(shares):.2f} to {max(shares):.2f}"]
     print(lines[-1])
-    bench.page_write(options, library, "Attention of one query a head", "decode_gpu.py", "bf16", lines)
+    bench.page_write(options, "Attention of one query a head", "decode_gpu.py", "bf16", lines)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compares headroom on this machine's processor with NumPy, JAX and OpenBLAS, in one run on the same arrays.
 
-  peers_cpu.py BUILD [--out FOLDER] [--only NAME[,NAME]] [--tune none|quick|full] [--seconds S] [--shrink N]
+  peers_cpu.py [--out FOLDER] [--only NAME[,NAME]] [--tune none|quick|full] [--seconds S] [--shrink N]
 
-in:   BUILD/libheadroom.so, kernels/*.hr, bench/cases.txt (a case a line: FILE:KERNEL EXTENT=N ...)
+in:   the package headroom (docs/benchmarks.md says how it is brought), kernels/*.hr, bench/cases.txt (a case a line: FILE:KERNEL EXTENT=N ...)
 out:  FOLDER/cpu-DATE.csv and .md (default: bench/results)
 
 The protocol: all competitors of a case are warmed once and checked against each other; then rounds follow, in
@@ -22,6 +22,8 @@ import ctypes
 import csv
 import datetime
 import json
+import math
+import mmap
 import os
 import platform
 import re
@@ -39,14 +41,17 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 for setting in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE"):  # it knows its processor better than a shell's settings do
     os.environ.pop(setting, None)
 
+import headroom as hr  # noqa: E402
 import ml_dtypes  # noqa: E402
 import numpy as np  # noqa: E402
 
 import bench_case  # noqa: E402
-import headroom_api as api  # noqa: E402
 import peers_math  # noqa: E402
 
 ROOT = bench_case.ROOT
+DTYPES = {"f32": np.dtype("f4"), "bf16": np.dtype(ml_dtypes.bfloat16), "i32": np.dtype("i4"), "i8": np.dtype("i1"),
+          "u8": np.dtype("u1")}
+APART = 2 << 20
 BLOCK_BYTES = 256 << 10  # of one tensor's rows in NumPy: a few of them fit a core's second cache
 TOLERANCE = {"f32": 1e-4, "bf16": 2e-2}  # largest difference over the result's largest magnitude
 PRODUCTS = {"matmul", "linear", "linear_gelu"}
@@ -60,6 +65,17 @@ TARGETS = {0.90: "add layernorm rmsnorm residual_norm adamw adamw_in_place rope 
 TARGET = {name: target for target, names in TARGETS.items() for name in names.split()}
 
 
+def empty(shape, dtype):
+    """An array on pages of its own, large ones where the system has them. Arrays lie 2 MB further apart than they are
+    long: exactly 2^28 bytes apart, those that a kernel walks side by side push each other out of a first-level cache."""
+    count = math.prod(np.atleast_1d(shape).tolist())
+    size = max(count * np.dtype(dtype).itemsize, 1)
+    memory = mmap.mmap(-1, -(-size // APART) * APART + APART, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+    return np.frombuffer(memory, dtype=dtype, count=count).reshape(shape)
+
+
 class ArrayCase(bench_case.Case):
     """With NumPy's arrays."""
 
@@ -71,7 +87,7 @@ class ArrayCase(bench_case.Case):
         for p in self.tensors:
             if p.role == "result":
                 continue
-            array = api.empty(p.shape(self.extents), api.DTYPES[p.dtype][1])
+            array = empty(p.shape(self.extents), DTYPES[p.dtype])
             flat = array.reshape(-1)
             if p.name in subscripts:
                 source = rng.integers(0, self.extents[subscripts[p.name]], flat.size)
@@ -91,7 +107,7 @@ class ArrayCase(bench_case.Case):
         """A competitor's own results, its own copies of the inouts, and the inputs that all share."""
         own = dict(filled)
         for p in self.results:
-            own[p.name] = api.empty(p.shape(self.extents), api.DTYPES[p.dtype][1])
+            own[p.name] = empty(p.shape(self.extents), DTYPES[p.dtype])
             own[p.name][...] = filled[p.name] if p.role == "inout" else 0
         return own
 
@@ -99,21 +115,16 @@ class ArrayCase(bench_case.Case):
 class Headroom:
     name = "headroom"
 
-    def __init__(self, library, case, filled, tune):
+    def __init__(self, case, filled, tune):
         self.case, self.own = case, case.fresh(filled)
-        dtypes = {p.name: p.dtype for p in case.tensors}
-        arrays = {name: (array, dtypes[name]) for name, array in self.own.items()}
-        self.kernel = api.Kernel(library, case.path, case.kernel, case.dtypes, arrays, case.scalars, case.extents)
-        self.kernel.prepare(tune)
-
-    def run(self):
-        self.kernel.launch()
+        self.run = case.bind(self.own).prepare(tune)
 
     def result(self):
         return {p.name: self.own[p.name] for p in self.case.results}
 
-    def of_the_floor(self, command):
+    def of_the_floor(self):
         """The floor's time over ours, by a copy and functions measured alternately with it; None where they did not."""
+        command = Path(hr.__file__).parent / "bin" / "headroom"
         extents = [f"{name}={value}" for name, value in (self.case.dtypes | self.case.extents).items()]
         ran = subprocess.run([command, "run", f"{self.case.path}:{self.case.kernel}", *extents, "--device", "cpu",
                               "--no-verify", "--json"], capture_output=True, text=True, check=True)
@@ -162,7 +173,7 @@ class Jax:
         import jax.numpy as jnp
         self.jax, function = jax, getattr(peers_math.jax_math(), case.kernel)
         kept = {p.name: p.dtype for p in case.results}
-        numpy_of = {name: api.DTYPES[dtype][1] for name, dtype in kept.items()}
+        numpy_of = {name: DTYPES[dtype] for name, dtype in kept.items()}
 
         # `previous` is the memory that the results go to: the inouts' old values, or dead buffers.
         def step(inputs, previous):
@@ -280,7 +291,7 @@ class Stopwatch:
     """Times calls with emptied caches; competitors take turns."""
 
     def __init__(self):
-        self.scratch = api.empty(256 << 17, np.int64)  # 256 MB
+        self.scratch = empty(256 << 17, np.int64)  # 256 MB
 
     def empty_caches(self):
         self.scratch += 1
@@ -316,15 +327,14 @@ def read_cases(path, only, shrink):
 class Bench:
     def __init__(self, arguments):
         self.arguments = arguments
-        self.library = None if arguments.peers_only else api.Library(str(Path(arguments.build, "libheadroom.so").resolve()))
         self.pool = concurrent.futures.ThreadPoolExecutor(THREADS)
         self.watch, self.rng = Stopwatch(), np.random.default_rng(0)
         self.blas, self.after = openblas(), epilogue()
 
     def competitors(self, case, filled):
         makers = []
-        if self.library:
-            makers.append(lambda: Headroom(self.library, case, filled, self.arguments.tune))
+        if not self.arguments.peers_only:
+            makers.append(lambda: Headroom(case, filled, self.arguments.tune))
         if case.kernel in PRODUCTS:
             if case.dtype == "f32" and self.blas:
                 makers.append(lambda: Openblas(case, filled, self.after))
@@ -349,16 +359,14 @@ class Bench:
         for name, times in taken.items():
             row[f"{name} ms"] = statistics.median(times) * 1e3
             row[f"{name} best ms"] = min(times) * 1e3
-        if self.library:
-            ours, floor = competitors[0], competitors[0].kernel.floor()
-            row |= {"bound": floor.bound.decode(), "MB": floor.bytes / 1e6, "floor ms": floor.seconds * 1e3,
+        if not self.arguments.peers_only:
+            ours, floor = competitors[0], competitors[0].run.floor()
+            row |= {"bound": floor.bound, "MB": floor.bytes / 1e6, "floor ms": floor.seconds * 1e3,
                     "GB/s": floor.bytes / statistics.median(taken["headroom"]) / 1e9}
             if case.kernel in PRODUCTS:
                 row["GFLOP/s"] = floor.tensor_flops / statistics.median(taken["headroom"]) / 1e9
-            row["roof"] = (ours.of_the_floor(Path(self.arguments.build, "headroom").resolve())
-                           or floor.seconds / statistics.median(taken["headroom"]))
+            row["roof"] = ours.of_the_floor() or floor.seconds / statistics.median(taken["headroom"])
             row |= self.verdict(case, row)
-            ours.kernel.close()
         return row
 
     @staticmethod
@@ -386,7 +394,7 @@ def versions(bench):
     commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True).stdout.strip()
     return {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
             "machine": f"{cpu}, {THREADS} processors, {os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE') >> 30} GB",
-            "headroom": f"{bench.library.version()} at {commit}" if bench.library else "not run",
+            "headroom": "not run" if bench.arguments.peers_only else f"{hr.__version__} at {commit}",
             "compiler": compiler, "system": f"{platform.system()} {platform.release()}",
             "NumPy": np.__version__, "JAX": jax.__version__, "OpenBLAS": bench.blas or "NumPy runs on another library",
             "ml_dtypes": ml_dtypes.__version__, "Python": platform.python_version()}
@@ -416,9 +424,10 @@ def markdown(rows, facts, roof, command):
     lines = ["# headroom beside NumPy, JAX and OpenBLAS on the CPU", ""]
     lines += [f"- {key}: {value}" for key, value in facts.items()]
     if roof:
-        lines.append(f"- roof, measured on this machine: copy {roof.copy / 1e9:.1f} GB/s, read {roof.read / 1e9:.1f} GB/s, "
-                     f"write {roof.write / 1e9:.1f} GB/s, f32 FMA {roof.vector_f32 / 1e9:.0f} GFLOP/s, "
-                     f"exp {roof.special[1] / 1e9:.1f} G/s")
+        memory = roof["memory"]
+        lines.append(f"- roof, measured on this machine: copy {memory['copy'] / 1e9:.1f} GB/s, read {memory['read'] / 1e9:.1f} GB/s, "
+                     f"write {memory['write'] / 1e9:.1f} GB/s, f32 FMA {roof['vector']['f32'] / 1e9:.0f} GFLOP/s, "
+                     f"exp {roof['special']['exp'] / 1e9:.1f} G/s")
     lines += [f"- command: `{command}`", "",
               "Times are medians with emptied caches, all competitors taking turns in one process on the same arrays. "
               "`roof` is the floor's time over ours, 1.00 being the limit: by a copy and functions measured alternately with "
@@ -438,10 +447,9 @@ def markdown(rows, facts, roof, command):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("build")
     parser.add_argument("--out", default=ROOT / "bench" / "results", type=Path)
     parser.add_argument("--only", type=lambda text: set(text.split(",")), default=set())
-    parser.add_argument("--tune", choices=api.TUNE, default="quick")
+    parser.add_argument("--tune", choices=bench_case.EFFORTS, default="quick")
     parser.add_argument("--seconds", type=float, default=2.5, help="spent timing a case")
     parser.add_argument("--shrink", type=int, default=1, help="divides each case's first extent: for a try")
     parser.add_argument("--peers-only", action="store_true", help="leave headroom out")
@@ -456,7 +464,7 @@ def main():
         rows.append(row)
         print(line_of(row), f"  ({time.perf_counter() - start:.0f} s)", flush=True)
     facts = versions(bench)
-    roof = bench.library.roof() if bench.library else None
+    roof = None if arguments.peers_only else hr.roof().json["roof"]
     arguments.out.mkdir(parents=True, exist_ok=True)
     stem = arguments.out / f"cpu-{facts['date'][:10]}"
     command = re.sub(r"\S*/(?=bench/|build)", "", " ".join(["bench/peers_cpu.py", *sys.argv[1:]]))

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Compares headroom on a GPU with PyTorch and Triton and with a plain copy, in one run on the same arrays.
 
-  peers_gpu.py BUILD [--out FOLDER] [--only NAME[,NAME]] [--tune none|quick|full] [--rounds N] [--quick] [--fresh]
+  peers_gpu.py [--out FOLDER] [--only NAME[,NAME]] [--tune none|quick|full] [--rounds N] [--quick] [--fresh]
 
-in:   BUILD/libheadroom.so, kernels/*.hr, bench/cases_gpu.txt
+in:   the package headroom (docs/benchmarks.md says how it is brought), kernels/*.hr, bench/cases_gpu.txt
 out:  FOLDER/GPU-DATE.csv and .md (default: bench/results). The table is written after each case; a run that was
       broken off goes on where it stood, unless --fresh.
 
@@ -38,8 +38,9 @@ except ImportError:
           file=sys.stderr)
     sys.exit(3)
 
+import headroom as hr  # noqa: E402
+
 import bench_case  # noqa: E402
-import headroom_api as api  # noqa: E402
 import peers_torch  # noqa: E402
 
 DTYPE = {"f32": torch.float32, "bf16": torch.bfloat16, "f16": torch.float16, "i32": torch.int32, "i8": torch.int8,
@@ -102,30 +103,27 @@ def own(case, arrays, roles):
 class Headroom:
     name = "headroom"
 
-    def __init__(self, library, case, arrays, tune):
+    def __init__(self, case, arrays, tune):
         self.case, self.tune, self.arrays = case, tune, own(case, arrays, ("inout",))
-        dtypes = {p.name: p.dtype for p in case.tensors}
-        bound = {name: (value, dtypes[name]) for name, value in self.arrays.items()}
-        extents = {} if case.lengths else case.extents
-        self.kernel = api.Kernel(library, case.path, case.kernel, case.dtypes, bound, case.scalars, extents)
+        self.bound = case.bind(self.arrays)
 
     def prepare(self):
         started = time.perf_counter()
-        self.kernel.prepare("none")
+        self.bound.prepare("none")
         ready = time.perf_counter()
         if self.tune != "none":
-            self.kernel.prepare(self.tune)
+            self.bound.prepare(self.tune)
         self.tune_seconds = time.perf_counter() - ready
         return ready - started
 
     def run(self):
-        self.kernel.launch()
+        self.bound()
 
     def result(self):
         return {p.name: self.arrays[p.name] for p in self.case.results}
 
     def close(self):
-        self.kernel.close()
+        self.bound = self.arrays = None
 
 
 class Copy:
@@ -186,11 +184,11 @@ def compiled(function):
     return torch.compile(function, dynamic=False)
 
 
-def competitors(library, case, arrays, arguments, kept):
+def competitors(case, arrays, arguments, kept):
     """(name, maker) of everybody who has this case. `kept`: what torch.compile made, for all placements."""
     makers = [("copy", lambda: Copy(case, arguments.device))]
-    if library:
-        makers.append(("headroom", lambda: Headroom(library, case, arrays, arguments.tune)))
+    if not arguments.peers_only:
+        makers.append(("headroom", lambda: Headroom(case, arrays, arguments.tune)))
     function = getattr(peers_torch.Torch, case.kernel, None)
     if function and (case.lengths or case.kernel not in peers_torch.LISTS):
         makers.append(("eager", lambda: Function("eager", function, case, arrays)))
@@ -276,10 +274,10 @@ class Stopwatch:
 
 # ---- a case ----
 
-def prepared(library, case, arrays, arguments, kept, row):
+def prepared(case, arrays, arguments, kept, row):
     """Competitors that are ready; their times to get there, and what stopped others, in the row where it has none."""
     runners, failures = [], []
-    for name, make in competitors(library, case, arrays, arguments, kept):
+    for name, make in competitors(case, arrays, arguments, kept):
         try:
             runner = make()
             row.setdefault(f"{name} prepare s", runner.prepare())
@@ -296,14 +294,14 @@ def prepared(library, case, arrays, arguments, kept, row):
     return runners
 
 
-def run_case(library, case, arguments, watch):
+def run_case(case, arguments, watch):
     """One row of the table."""
     row = {"kernel": case.title, "dtype": case.dtype, "extents": case.words(), "MB": case.bytes() / 1e6}
     taken, kept = {}, {}
     for placement in range(arguments.placements):
         between = torch.empty((1 + 37 * placement) << 20, dtype=torch.uint8, device=arguments.device)
         arrays = filled(case, arguments.device)
-        runners = prepared(library, case, arrays, arguments, kept, row)
+        runners = prepared(case, arrays, arguments, kept, row)
         if placement == 0:
             error = disagreement(case, runners)
         for name, times in watch.rounds(runners, math.ceil(arguments.rounds / arguments.placements)).items():
@@ -434,14 +432,14 @@ def queried(*names):
     return asked.stdout.strip() if asked.returncode == 0 else "not known"
 
 
-def facts_of(library, arguments):
+def facts_of(arguments):
     import triton
     commit = subprocess.run(["git", "-C", bench_case.ROOT, "describe", "--always", "--dirty"], capture_output=True,
                             text=True).stdout.strip()
     command = re.sub(r"\S*/(?=bench/|build)", "", " ".join(["bench/peers_gpu.py", *sys.argv[1:]]))
     return {"device": torch.cuda.get_device_name(arguments.device),
             "date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
-            "headroom": f"{library.version()} at {arguments.commit or commit or 'an exported tree'}" if library else "not run",
+            "headroom": "not run" if arguments.peers_only else f"{hr.__version__} at {arguments.commit or commit or 'an exported tree'}",
             "driver, clocks (SM, memory), power limit": queried("driver_version", "clocks.sm", "clocks.mem", "power.limit"),
             "PyTorch": f"{torch.__version__}, CUDA {torch.version.cuda}", "Triton": triton.__version__,
             "command": f"`{command}`"}
@@ -485,10 +483,9 @@ def card_name(device):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("build")
     parser.add_argument("--out", default=bench_case.ROOT / "bench" / "results", type=Path)
     parser.add_argument("--only", type=lambda text: frozenset(text.split(",")), default=frozenset())
-    parser.add_argument("--tune", choices=api.TUNE, default="quick")
+    parser.add_argument("--tune", choices=bench_case.EFFORTS, default="quick")
     parser.add_argument("--rounds", type=int, default=61)
     parser.add_argument("--placements", type=int, default=3, help="of a case's arrays in memory")
     parser.add_argument("--quick", action="store_true", help="one case a kernel, few rounds")
@@ -520,11 +517,7 @@ def bench(arguments):
 
 
 def bench_cases(arguments):
-    library = None
-    if not arguments.peers_only:
-        library = api.Library(str(Path(arguments.build, "libheadroom.so").resolve()), "cuda:0")
-        library.stream(torch.cuda.current_stream().cuda_stream)
-    facts = facts_of(library, arguments)
+    facts = facts_of(arguments)
     watch = Stopwatch(arguments.device, torch.cuda.get_device_properties(arguments.device).L2_cache_size)
     arguments.out.mkdir(parents=True, exist_ok=True)
     stem = arguments.out / f"{card_name(facts['device'])}-{facts['date'][:10]}{'-quick' if arguments.quick else ''}"
@@ -535,7 +528,7 @@ def bench_cases(arguments):
             continue
         started = time.perf_counter()
         try:
-            row = run_case(library, case, arguments, watch)
+            row = run_case(case, arguments, watch)
         except Exception as error:
             print(f"{case.title} {case.words()}: {error}", file=sys.stderr, flush=True)
             continue

@@ -1,7 +1,8 @@
 #!/bin/sh
-# The benchmark with its peers, in a Python that has NumPy and JAX: the system's, or one made in BUILD/venv.
+# The benchmark with its peers, in a Python of 3.11 or later that has NumPy and JAX: the system's, or one made in
+# BUILD/venv.
 #
-# in:   BUILD [options of bench/peers_cpu.py]
+# in:   BUILD with its python_package [options of bench/peers_cpu.py]
 # out:  bench/results/cpu-DATE.csv and .md; exit 3 where there is no Python, or no way to install the peers
 set -eu
 build=$1
@@ -24,4 +25,4 @@ if ! has_peers $python; then
         "$python" -m pip -q install numpy jax || stop 'NumPy and JAX could not be installed; pip says why above.'
     fi
 fi
-exec "$python" "$root/bench/peers_cpu.py" "$build" "$@"
+PYTHONPATH=$build/python_package exec "$python" "$root/bench/peers_cpu.py" "$@"

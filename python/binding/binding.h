@@ -88,6 +88,8 @@ bool operand_read_scalar(const char *name, PyObject *object, operand *out);
 void operand_release(operand *operand);
 /* The Adapter of a type, borrowed; NULL and an exception where there is none. */
 adapter *adapter_of(binding *binding, PyTypeObject *type);
+/* The framework's current stream of a GPU; NULL for the host, or where the framework has none. */
+bool adapter_stream(const adapter *adapter, int device, void **out);
 
 /* ---- devices and kernels ---- */
 
@@ -117,6 +119,8 @@ typedef struct kernel_object {
     PyObject *route;   /* callable: the name of a device -> the same kernel there */
     PyObject *pack;    /* callable: several results -> a named tuple */
     PyObject *bound;   /* dict: name -> what hr_kernel_bind has the address of */
+    adapter *bound_by; /* of an array that is bound, borrowed from the module; NULL: none is */
+    int bound_device;  /* that it is on */
     int count, inputs; /* arguments; those of them that are parameters */
     hr_argument arguments[ARGUMENT_MOST]; /* names belong to `kernel` */
     PyObject *names[ARGUMENT_MOST];

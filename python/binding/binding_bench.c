@@ -35,31 +35,79 @@ static PyObject *holder_make(PyObject *object, operand *operand) {
     return holder;
 }
 
-static PyObject *bind_array(kernel_object *self, int i, PyObject *object) {
+/* Reads an array for argument `i`, and gives what holds it; NULL and an exception where it is none. */
+static PyObject *array_hold(kernel_object *self, int i, PyObject *object, hr_array *out) {
     operand *operand = PyMem_Calloc(1, sizeof *operand);
-    hr_argument argument;
     if (!operand) return PyErr_NoMemory();
     if (!operand_read(self->binding, self->arguments[i].name, object, operand)) {
         PyMem_Free(operand);
         return NULL;
     }
-    PyObject *holder = holder_make(object, operand);
-    if (!holder) return NULL;
-    hr_status status = hr_kernel_bind(self->kernel, self->arguments[i].name, &operand->array);
-    if (status == HR_BAD_INPUT && hr_kernel_argument(self->kernel, i, &argument) == HR_OK &&
-        argument.rank == operand->array.rank && argument.dtype != operand->array.dtype)
+    *out = operand->array;
+    self->bound_by = operand->adapter;
+    self->bound_device = operand->device;
+    return holder_make(object, operand);
+}
+
+/* The device works on a stream of its own: what the framework has queued to fill the array ends first. */
+static hr_status filled_wait(kernel_object *self, void *stream) {
+    hr_device *device = self->device->device;
+    if (self->bound_device == DEVICE_HOST || self->device->number == DEVICE_HOST) return HR_OK;
+    hr_device_stream_set(device, stream);
+    hr_status status = hr_device_synchronise(device);
+    hr_device_stream_set(device, NULL);
+    return status;
+}
+
+/* None, with `holder` kept for as long as the arrays are bound; or the exception of `status`. */
+static PyObject *bound_keep(kernel_object *self, int i, const hr_array *array, hr_status status,
+                            PyObject *holder) {
+    hr_argument argument;
+    void *stream = NULL;
+    bool good = false;
+    if (status == HR_BAD_INPUT && array && hr_kernel_argument(self->kernel, i, &argument) == HR_OK &&
+        argument.rank == array->rank && argument.dtype != array->dtype)
         PyErr_SetString(self->binding->dtype_error, hr_last_error());
     else if (status != HR_OK)
         binding_fail(self->binding, status);
-    else if (PyDict_SetItem(self->bound, self->names[i], holder) == 0) {
-        Py_DECREF(holder);
-        return Py_NewRef(Py_None);
-    }
+    else
+        good = PyDict_SetItem(self->bound, self->names[i], holder) == 0 &&
+               adapter_stream(self->bound_by, self->bound_device, &stream);
     Py_DECREF(holder);
-    return NULL;
+    return good ? binding_none(self->binding, filled_wait(self, stream)) : NULL;
 }
 
-/* bind(name, value): an array for a tensor, a number for a scalar. */
+static PyObject *bind_array(kernel_object *self, int i, PyObject *object) {
+    hr_array array;
+    PyObject *holder = array_hold(self, i, object, &array);
+    if (!holder) return NULL;
+    return bound_keep(self, i, &array, hr_kernel_bind(self->kernel, self->arguments[i].name, &array), holder);
+}
+
+/* A tensor of one axis that is several arrays. */
+static PyObject *bind_list(kernel_object *self, int i, PyObject *list) {
+    Py_ssize_t count = PyList_Size(list);
+    PyObject *holders = PyTuple_New(count);
+    hr_array *arrays = PyMem_Calloc((size_t)count + 1, sizeof *arrays);
+    bool good = holders && arrays;
+    for (Py_ssize_t m = 0; m < count && good; m++) {
+        PyObject *holder = array_hold(self, i, PyList_GetItem(list, m), &arrays[m]);
+        good = holder && PyTuple_SetItem(holders, m, holder) == 0;
+    }
+    PyObject *result = NULL;
+    if (good && !self->bound_by) self->bound_by = adapter_of(self->binding, Py_TYPE(Py_None));
+    if (good && self->bound_by)
+        result = bound_keep(self, i, count ? arrays : NULL,
+                            hr_kernel_bind_list(self->kernel, self->arguments[i].name, arrays, (int)count),
+                            holders);
+    else
+        Py_XDECREF(holders);
+    PyMem_Free(arrays);
+    if (!result && !PyErr_Occurred()) PyErr_NoMemory();
+    return result;
+}
+
+/* bind(name, value): an array, or a list of them, for a tensor; a number for a scalar. */
 static PyObject *bind(PyObject *object, PyObject *arguments) {
     kernel_object *self = (kernel_object *)object;
     PyObject *name, *value;
@@ -67,7 +115,7 @@ static PyObject *bind(PyObject *object, PyObject *arguments) {
     int i = argument_find(self, name);
     if (i < 0) return NULL;
     if (self->arguments[i].rank > 0 || self->arguments[i].role != HR_ARGUMENT_INPUT)
-        return bind_array(self, i, value);
+        return PyList_Check(value) ? bind_list(self, i, value) : bind_array(self, i, value);
     double number = PyFloat_AsDouble(value);
     if (PyErr_Occurred()) return NULL;
     return binding_none(self->binding, hr_kernel_bind_scalar(self->kernel, self->arguments[i].name, number));
@@ -116,6 +164,18 @@ static PyObject *prepare(PyObject *object, PyObject *arguments) {
     if (!PyArg_ParseTuple(arguments, "si", &tune, &options.threads) || !tune_find(tune, &options.tune))
         return NULL;
     Py_BEGIN_ALLOW_THREADS status = hr_kernel_prepare(self->kernel, &options);
+    Py_END_ALLOW_THREADS return binding_none(self->binding, status);
+}
+
+/* launch(): one execution on what is bound, on the framework's current stream. */
+static PyObject *launch(PyObject *object, PyObject *nothing) {
+    const kernel_object *self = (kernel_object *)object;
+    void *stream = NULL;
+    hr_status status;
+    (void)nothing;
+    if (self->bound_by && !adapter_stream(self->bound_by, self->bound_device, &stream)) return NULL;
+    hr_device_stream_set(self->device->device, stream);
+    Py_BEGIN_ALLOW_THREADS status = hr_kernel_launch(self->kernel);
     Py_END_ALLOW_THREADS return binding_none(self->binding, status);
 }
 
@@ -199,9 +259,11 @@ static PyObject *check(PyObject *object, PyObject *arguments) {
 PyMethodDef kernel_bench_methods[] = {
     {"call", (PyCFunction)(void (*)(void))kernel_call, METH_FASTCALL,
      "call(arguments, named, out): one execution."},
-    {"bind", bind, METH_VARARGS, "bind(name, value): an array for a tensor, a number for a scalar."},
+    {"bind", bind, METH_VARARGS,
+     "bind(name, value): an array, or a list of them, for a tensor; a number for a scalar."},
     {"fill", fill, METH_VARARGS, "fill(seed): gives every unbound tensor memory and values."},
     {"prepare", prepare, METH_VARARGS, "prepare(tune, threads): plans, compiles and tunes."},
+    {"launch", launch, METH_NOARGS, "launch(): one execution on what is bound."},
     {"run", run, METH_VARARGS, "run(tune, seconds, threads): tunes, checks and measures."},
     {"explain", explain, METH_NOARGS, "The plan and the floor, without running anything."},
     {"plan", plan, METH_NOARGS, "The plan in words."},

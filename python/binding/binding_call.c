@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WORD_MOST     1024
-#define STREAM_LEGACY ((void *)1) /* CU_STREAM_LEGACY: what frameworks call stream 0 */
+#define WORD_MOST 1024
 
 typedef struct call {
     kernel_object *kernel;
@@ -418,27 +417,12 @@ static PyObject *results_pack(const call *call) {
 
 /* ---- the execution ---- */
 
-/* The framework's current stream. */
-static bool stream_find(const call *call, void **out) {
-    *out = NULL;
-    if (call->device == DEVICE_HOST || call->adapter->stream == Py_None) return true;
-    PyObject *number = PyLong_FromLong(call->device);
-    PyObject *address = number ? PyObject_CallFunctionObjArgs(call->adapter->stream, number, NULL) : NULL;
-    Py_XDECREF(number);
-    if (!address) return false;
-    *out = PyLong_AsVoidPtr(address);
-    Py_DECREF(address);
-    if (PyErr_Occurred()) return false;
-    if (!*out) *out = STREAM_LEGACY;
-    return true;
-}
-
 static bool execute(call *call) {
     kernel_object *kernel = call->kernel;
     hr_array arrays[ARGUMENT_MOST];
     hr_status status;
     void *stream;
-    if (!stream_find(call, &stream)) return false;
+    if (!adapter_stream(call->adapter, call->device, &stream)) return false;
     for (int i = 0; i < kernel->count; i++)
         arrays[i] = call->operands[i].array;
     Py_INCREF((PyObject *)kernel);

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+#define STREAM_LEGACY ((void *)1) /* CU_STREAM_LEGACY: what frameworks call stream 0 */
+
 /* ---- DLPack, as far as it is read: version 1's structures ---- */
 
 enum { DLPACK_CPU = 1, DLPACK_CUDA = 2, DLPACK_CUDA_HOST = 3, DLPACK_CUDA_MANAGED = 13 };
@@ -355,6 +357,20 @@ void operand_release(operand *operand) {
     if (operand->viewed) PyBuffer_Release(&operand->view);
     operand->viewed = false;
     Py_CLEAR(operand->held);
+}
+
+bool adapter_stream(const adapter *adapter, int device, void **out) {
+    *out = NULL;
+    if (device == DEVICE_HOST || adapter->stream == Py_None) return true;
+    PyObject *number = PyLong_FromLong(device);
+    PyObject *address = number ? PyObject_CallFunctionObjArgs(adapter->stream, number, NULL) : NULL;
+    Py_XDECREF(number);
+    if (!address) return false;
+    *out = PyLong_AsVoidPtr(address);
+    Py_DECREF(address);
+    if (PyErr_Occurred()) return false;
+    if (!*out) *out = STREAM_LEGACY;
+    return true;
 }
 
 /* ---- adapters as Python objects ---- */

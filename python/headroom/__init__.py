@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from ._bound import Bound
 from ._gradient import grad
 from ._headroom import (
     Cancelled,
@@ -30,7 +31,7 @@ from ._headroom import (
 )
 from ._kernel import Kernel, kernel, library
 from ._record import Recording, record
-from ._reports import Check, Diagnosis, Floor, Run, diagnose
+from ._reports import Check, Diagnosis, Floor, Roof, Run, diagnose, roof
 
 __version__: str = version()
 
@@ -59,6 +60,7 @@ def patch(model: Any) -> list[str]:
 
 
 __all__ = [
+    "Bound",
     "Cancelled",
     "Check",
     "Diagnosis",
@@ -73,6 +75,7 @@ __all__ = [
     "OutOfMemory",
     "OutOfRange",
     "Recording",
+    "Roof",
     "Run",
     "WrongResult",
     "diagnose",
@@ -82,5 +85,6 @@ __all__ = [
     "library",
     "patch",
     "record",
+    "roof",
     "version",
 ]

@@ -141,9 +141,7 @@ class Captured:
         self._left = self._left if capture else 0
         return capture
 
-    def _make(
-        self, inputs: Sequence[torch.Tensor], addresses: list[int], stream: torch.cuda.Stream
-    ) -> _Capture | None:
+    def _make(self, inputs: Sequence[torch.Tensor], addresses: list[int], stream: torch.cuda.Stream) -> _Capture | None:
         """None where the operators cannot be captured after all, or a call would copy too much."""
         moved = [inputs[place] for place in self._moved]
         if _bytes_of(moved) > COPIED or any(0 in each.stride() for each in moved):

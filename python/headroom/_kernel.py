@@ -12,9 +12,11 @@ import threading
 from collections import namedtuple
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from typing import Any
 
 from . import _frameworks, _headroom
+from ._bound import Bound
 from ._errors import located
 from ._reports import Check, Floor, Run
 from ._signature import Signature
@@ -112,27 +114,40 @@ class Kernel:
     # ---- tuning and measuring ----
 
     @contextmanager
-    def _bench(
-        self, arguments: tuple[Any, ...], named: dict[str, Any], fill: bool = True
-    ) -> Iterator[_headroom.Kernel]:
-        """A kernel of its own, on a device of its own, with these arguments bound and the rest filled."""
-        given = {name: named.pop(name) for name in self._capitals & named.keys()}
-        values = dict(zip((a.name for a in self.signature.parameters), arguments)) | named
+    def _shown(self) -> Iterator[None]:
+        """Errors with the place in the text."""
         try:
-            bench = _headroom.Kernel(
-                _headroom.Device(_device_of(values.values(), self._home_name)),
-                self._source,
-                given,
-                self._route,
-                self._pack,
-            )
-            for name, value in values.items():
-                bench.bind(name, _detached(value))
-            if fill:
-                bench.fill(1)
-            yield bench
+            yield
         except (_headroom.Error, TypeError, ValueError) as error:
             raise located(error, self.path, self.text, self.signature) from None
+
+    def _bind(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> _headroom.Kernel:
+        """A kernel of its own, on a device of its own, with these arguments bound."""
+        given = {name: named.pop(name) for name in self._capitals & named.keys()}
+        values = dict(zip((a.name for a in self.signature.parameters), arguments)) | named
+        device = _headroom.Device(_device_of(values.values(), self._home_name))
+        made = _headroom.Kernel(device, self._source, given, self._route, self._pack)
+        for name, value in values.items():
+            made.bind(name, _detached(value))
+        return made
+
+    @contextmanager
+    def _bench(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> Iterator[_headroom.Kernel]:
+        """The same, with the rest filled."""
+        with self._shown():
+            bench = self._bind(arguments, named)
+            bench.fill(1)
+            yield bench
+
+    def bind(self, *arguments: Any, **named: Any) -> Bound:
+        """The kernel on these arrays: parameters by position or name, results, extents and dtype variables by name. A
+        list of arrays without gaps is a tensor of one axis: a kernel over one axis runs over all of them in one launch.
+
+            step = adamw.bind(p=parameters, g=gradients, ...)
+            step()
+        """
+        with self._shown():
+            return Bound(self._bind(arguments, named), self._shown)
 
     def run(self, *arguments: Any, tune: str = "none", seconds: float = 0.0, threads: int = 0, **named: Any) -> Run:
         """Tunes, checks and measures, as `headroom run` does. What is not given is filled with random numbers, so
@@ -217,13 +232,15 @@ class Kernel:
 
 
 def _detached(value: Any) -> Any:
-    """Measuring wants no gradient."""
+    """Without a gradient."""
+    if isinstance(value, (list, tuple)):
+        return list(map(_detached, value))
     return value.detach() if hasattr(value, "detach") else value
 
 
 def _device_of(values: Any, default: str) -> str:
     """The memory that the arrays are in."""
-    for value in values:
+    for value in chain.from_iterable(each if isinstance(each, (list, tuple)) else [each] for each in values):
         device = getattr(value, "device", None)
         if device is None or isinstance(device, str):
             continue

@@ -20,10 +20,19 @@ def framed(page: str, height: int = 640) -> str:
     )
 
 
+class _DeviceRoof:
+    def __init__(self, device: _headroom.Device, again: bool) -> None:
+        self._device = device
+        device.roof(again, "text")
+
+    def report(self, form: str, width: int, /) -> str:
+        return self._device.roof(False, form)
+
+
 class Report:
     """A result with a text, a JSON object and a page."""
 
-    def __init__(self, source: _headroom.Run | _headroom.Diagnosis) -> None:
+    def __init__(self, source: _headroom.Run | _headroom.Diagnosis | _DeviceRoof) -> None:
         self._source = source
 
     def text(self, width: int = 100) -> str:
@@ -53,6 +62,10 @@ class Report:
 
     def _repr_html_(self) -> str:
         return framed(self.html)
+
+
+class Roof(Report):
+    """What a device can do at best, measured."""
 
 
 class Run(Report):
@@ -110,6 +123,11 @@ class Check(Values):
             f"{verdict}: largest error {self['max_error']:.2g} of {self['tolerance']:.2g} allowed, in "
             f"{self['points']} elements; {self['where']}"
         )
+
+
+def roof(device: str = "cpu", *, again: bool = False) -> Roof:
+    """The roof of "cpu", "cuda:0", ...: measured once on a machine, in some seconds, and kept; `again` measures anew."""
+    return Roof(_DeviceRoof(_headroom.Device(device), again))
 
 
 def diagnose(*paths: str | os.PathLike[str], mode: str = "auto") -> Diagnosis:

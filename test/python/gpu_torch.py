@@ -61,6 +61,23 @@ class Gpu(unittest.TestCase):
         stream.synchronize()
         torch.testing.assert_close(y[:, 0], torch.ones(512, device="cuda"))
 
+    def test_bound(self):
+        """On the current stream, behind what fills the arrays; over a list of tensors in one launch."""
+        x, stream = torch.zeros(512, 512, device="cuda"), torch.cuda.Stream()
+        y = torch.empty_like(x)
+        softmax = hr.kernel(texts.SOFTMAX).bind(x, y=y).prepare()
+        torch.cuda.synchronize()
+        with torch.cuda.stream(stream):
+            torch.cuda._sleep(50_000_000)
+            x[:, 0] = 200
+            softmax()
+        stream.synchronize()
+        torch.testing.assert_close(y[:, 0], torch.ones(512, device="cuda"))
+        p, g = ([torch.full((count,), value, device="cuda") for count in (3, 0, 500)] for value in (1.0, 2.0))
+        hr.kernel(texts.ADD_INTO).bind(p=p, g=g, rate=0.25)()
+        for each in p:
+            torch.testing.assert_close(each, torch.full_like(each, 0.5))
+
     def test_graph(self):
         op = hr.torch.op(texts.RMSNORM)
         x, w = torch.randn(64, 256, device="cuda"), torch.randn(256, device="cuda")
@@ -84,7 +101,10 @@ class Gpu(unittest.TestCase):
 
         compiled, made = torch.compile(model, backend="headroom"), []
         replay = torch.cuda.CUDAGraph.replay
-        with torch.no_grad(), mock.patch.object(torch.cuda.CUDAGraph, "replay", autospec=True, side_effect=replay) as played:
+        with (
+            torch.no_grad(),
+            mock.patch.object(torch.cuda.CUDAGraph, "replay", autospec=True, side_effect=replay) as played,
+        ):
             for turn in range(8):
                 if turn == 5:
                     linear.weight.data = torch.randn_like(linear.weight)

@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import sys
 import unittest
 
 import headroom as hr
@@ -56,6 +57,71 @@ class Measures(unittest.TestCase):
     def test_wrong_arrays(self):
         with self.assertRaises(TypeError):
             self.kernel.check(self.x.astype(np.int32).astype("c8"))
+
+
+class Bindings(unittest.TestCase):
+    def test_launched_again(self):
+        x, y = np.zeros((2, 4), np.float32), np.empty((2, 4), np.float32)
+        softmax = hr.kernel(texts.SOFTMAX).bind(x[:, ::-1], y=y).prepare()
+        softmax()
+        np.testing.assert_allclose(y, 0.25)
+        x[:, 0] = 100
+        softmax()
+        np.testing.assert_allclose(y, [[0, 0, 0, 1]] * 2, atol=1e-6)
+        self.assertGreater(softmax.floor().bytes, 0)
+        self.assertIn("softmax", repr(softmax))
+
+    def test_arrays_live(self):
+        x, y = np.arange(1000, dtype=np.float32), np.empty(1000, np.float32)
+        double = hr.kernel("kernel double(x: f32[N]) -> (y: f32[N]) { y[n] = 2 * x[n] }").bind(x.copy(), y=y)
+        kept = [np.full(1000, -1, np.float32) for _ in range(50)]  # where the copy was, if it were freed
+        double()
+        np.testing.assert_array_equal(y, 2 * x)
+        self.assertEqual(len(kept), 50)
+
+    def test_lists(self):
+        p = [np.ones(count, np.float32) for count in (3, 0, 5)]
+        g = [np.full(count, place, np.float32) for place, count in enumerate((3, 0, 5))]
+        hr.kernel(texts.ADD_INTO).bind(p=p, g=g, rate=0.25)()
+        for place, each in enumerate(p):
+            np.testing.assert_array_equal(each, 1 - 0.25 * place)
+
+    def test_wrong_arrays(self):
+        kernel, ones = hr.kernel(texts.ADD_INTO), np.ones(3, np.float32)
+        with self.assertRaisesRegex(hr.DtypeError, "<text>:2:17: error: `p` of kernel add_into"):
+            kernel.bind(p=[np.ones(3)], g=[ones])
+        with self.assertRaisesRegex(TypeError, "not as a list"):
+            kernel.bind(p=[[1.0]], g=[ones])
+        with self.assertRaisesRegex(TypeError, "no argument `h`"):
+            kernel.bind(ones, h=ones)
+        with self.assertRaisesRegex(hr.InputError, "not bound: g"):
+            kernel.bind(ones)()
+        with self.assertRaises(hr.InputError):
+            kernel.bind(p=[ones, ones], g=[ones])()
+
+
+class Roofs(unittest.TestCase):
+    def test_cpu(self):
+        roof = hr.roof("cpu")
+        self.assertGreater(roof.json["roof"]["memory"]["copy"], 0)
+        self.assertIn("memory", str(roof))
+        self.assertTrue(roof._repr_html_().startswith("<iframe"))
+        with self.assertRaises(hr.Error):
+            hr.roof("abacus")
+
+
+class BenchCases(unittest.TestCase):
+    """What the benchmarks read names kernels of the library, with all their dtypes and extents."""
+
+    def test_cases(self):
+        sys.path.insert(0, str(SOURCE / "bench"))
+        self.addCleanup(sys.path.remove, str(SOURCE / "bench"))
+        import bench_case
+
+        for name in ("cases.txt", "cases_gpu.txt"):
+            for case in bench_case.read_cases(SOURCE / "bench" / name):
+                with self.subTest(name, case=case.title):
+                    self.assertGreater(case.bytes(), 0)
 
 
 class Gradients(unittest.TestCase):
