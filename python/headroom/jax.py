@@ -67,7 +67,8 @@ class _Wanted:
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class _Fixed:
-    """The value of a scalar that is a number when the program is traced."""
+    """The value of a scalar as a part of the program: XLA compiles another one for another value. It is so where an array
+    is in a GPU's memory, which a call cannot read, or has not all digits."""
 
     value: float
 
@@ -100,12 +101,18 @@ class Op:
         value = values.get(argument.name, argument.default)
         if value is None:
             raise TypeError(f"kernel {self.kernel.name} needs `{argument.name}`")
-        if argument.is_scalar:
-            plain = isinstance(value, (bool, int, float, np.number)) and (
-                value != value or float(value) == value  # a number beyond 2^53 goes as it is
-            )
-            return _Fixed(float(value)) if plain else jnp.asarray(value, self._dtype(argument, {}))
-        return value
+        if not argument.is_scalar:
+            return value
+        if isinstance(value, (bool, int, float, np.number)) and self._is_part(argument, value):
+            return _Fixed(float(value))
+        return jnp.asarray(value, self._dtype(argument, {}))
+
+    def _is_part(self, argument: Argument, value: Any) -> bool:
+        """Whether a number is a part of the program, and no array of one element."""
+        dtype = np.dtype(self._dtype(argument, {}))
+        narrow = jax.dtypes.canonicalize_dtype(dtype) != dtype  # without jax_enable_x64
+        exact = np.isnan(value) or float(value) == value  # a number beyond 2^53 has no double
+        return bool(exact and (narrow or _gpu_count() > 0))
 
     def _dtype(self, argument: Argument, variables: dict[str, Any]) -> Any:
         if argument.dtype in variables:

@@ -29,6 +29,7 @@ def main() -> int:
         os.environ,
         HEADROOM_SOURCE=str(source),
         HEADROOM_CACHE=str(build / "roofs"),  # the test of that name measures them
+        HEADROOM_FAKE_CUDA=str(build / "test" / "fake_cuda.so"),
         HEADROOM_FAKE_CUPTI=str(build / "test" / "libfake_cupti.so"),
         HEADROOM_RECORD_LIBRARY=str(build / "libheadroom_record.so"),
         HEADROOM_CC=str(source / "test" / "support" / "cc_quick"),

@@ -538,3 +538,10 @@ SHOWN int nvrtcGetCUBIN(program *program, char *cubin) {
     memcpy(cubin, program->cubin, program->size);
     return 0;
 }
+
+/* ---- for callers that do not read the structure ---- */
+
+/* Of the last launch. */
+SHOWN void *fake_stream(void) {
+    return fake_cuda.launch_count ? fake_cuda.launches[fake_cuda.launch_count - 1].stream : NULL;
+}

@@ -42,6 +42,27 @@ class Jax(unittest.TestCase):
         self.near(program(self.x, self.w, 0.25), rms_norm(self.x * 2, self.w, 0.25) + 1)
         self.near(program(self.x[:2], self.w, 0.5), rms_norm(self.x[:2] * 2, self.w, 0.5) + 1)
 
+    def test_another_number_compiles_nothing(self):
+        compiled = []
+
+        def heard(event, seconds, **_):
+            if event.endswith("backend_compile_duration"):
+                compiled.append(event)
+
+        jax.monitoring.register_event_duration_secs_listener(heard)
+        add = headroom.jax.op(texts.ADD_INTO)
+        w = np.asarray(self.w)
+        self.near(add(self.w, self.w, 0.5), w * 0.5)
+        self.assertGreater(len(compiled), 0)
+        compiled.clear()
+        for rate in (0.25, 0.125, 3, 1e-3):
+            self.near(add(self.w, self.w, rate), w * (1 - rate))
+        self.assertEqual(compiled, [])
+
+    def test_numbers_keep_their_digits(self):
+        wide = headroom.jax.op("kernel wide(x: f32[N], s: f64) -> (y: f32[N]) { y[n] = f32((s - 1) * 1e9) + x[n] }")
+        self.near(wide(jnp.zeros(2), 1 + 1e-9), jnp.ones(2))
+
     def test_several_results(self):
         total, twice = jax.jit(headroom.jax.op(texts.TWO))(self.x)
         self.near(total, self.x.sum(1))
