@@ -4,7 +4,7 @@ DESTDIR ?=
 NINJA    = ninja $(if $(JOBS),-j$(JOBS))
 SOURCES  = $(wildcard include/*.h cmd/*.[ch] examples/*.[ch] src/*/*.[ch] src/*/*/*.[ch] src/*/*/*/*.[ch] test/*/*.[ch] python/*/*.[ch])
 
-.PHONY: help build run generate derive test test-long fuzz coverage test-gpu bench bench-gpu whatif install format clean
+.PHONY: help build run generate derive test test-long fuzz coverage test-gpu bench bench-gpu whatif wheel install format clean
 
 help: ## say what there is to make
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1\t/p' Makefile | expand -t 18
@@ -61,6 +61,10 @@ bench-gpu: build ## the first GPU's table, with PyTorch and Triton in the same r
 
 whatif: build ## planted faults on this machine's GPU, recorded, diagnosed, compared with their fixes (PyTorch)
 	@python3 bench/whatif/run.py --headroom build/headroom $(ARGS)
+
+wheel: ## the Python package in build/wheels with the libraries that it links: for other machines, and without a compiler
+	@python3 -m pip wheel . --no-deps -w build/wheels/linux
+	@python3 -m auditwheel repair -w build/wheels build/wheels/linux/headroom-*.whl
 
 install: build ## into PREFIX (now /usr/local)
 	@DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"

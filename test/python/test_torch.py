@@ -72,6 +72,18 @@ class Operators(unittest.TestCase):
         self.assertTrue(torch.autograd.gradcheck(headroom.torch.op(texts.SOFTMAX), (x,)))
         self.assertTrue(torch.autograd.gradgradcheck(headroom.torch.op(texts.SOFTMAX), (x,)))
 
+    def test_gradients_by_name_and_under_transformations(self):
+        rmsnorm = headroom.torch.op(texts.RMSNORM)
+        x, w = torch.randn(3, 8), torch.randn(8, requires_grad=True)
+        (got,) = torch.autograd.grad(rmsnorm(weight=w, eps=0.5, x=x).sum(), w)
+        (want,) = torch.autograd.grad((x * torch.rsqrt((x * x).mean(-1, keepdim=True) + 0.5) * w).sum(), w)
+        torch.testing.assert_close(got, want)
+        for wrong in (lambda: rmsnorm(x), lambda: rmsnorm(x, w, x=x), lambda: rmsnorm(x, w, epsilon=1)):
+            with self.assertRaises(TypeError):
+                wrong()
+        with torch._subclasses.FakeTensorMode():
+            self.assertEqual(rmsnorm(torch.empty(5, 8), torch.empty(8, requires_grad=True)).shape, (5, 8))
+
     def test_only_some_gradients(self):
         x, gain = torch.randn(3, 4, requires_grad=True), torch.randn(4)
         y, peak, place = headroom.torch.op(SCALED)(x, gain)
