@@ -4,6 +4,7 @@
  *
  * HR_TEST_LONG=1 adds sizes and every choice that the tuner may make; HR_ONLY=softmax keeps to one kernel;
  * HR_VERBOSE=1 prints a line a source. */
+#include "base/cache.h"
 #include "device/compiler_cuda.h"
 #include "emit/emit.h"
 #include "ir/extent.h"
@@ -14,6 +15,7 @@
 #include "support/kernel_library.h"
 #include "support/sample.h"
 
+#include <search.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -22,7 +24,7 @@
 #include <cmocka.h>
 #include <pthread.h>
 
-enum { EXTENTS_MAX = 16, GRIDS_MAX = 16, CANDIDATES_MAX = 64, JOBS_MAX = 1 << 14, WORKERS = 2 };
+enum { EXTENTS_MAX = 16, GRIDS_MAX = 16, CANDIDATES_MAX = 64, JOBS_MAX = 1 << 10, WORKERS = 2 };
 
 /* Extents by their position among the kernel's; {0}: the defaults of `headroom run`. */
 static const struct compile_case {
@@ -52,75 +54,10 @@ typedef struct job {
 } job;
 
 static job *jobs;
-static int job_count, next_job;
+static int job_count, next_job; /* of those that lie in `jobs`: they are compiled where it is full */
+static int compiled_count, wrong_count;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static hr_cuda_compiler compiler;
-
-/* ---- sources ---- */
-
-static hr_status extents_of(const hr_function *function, const struct compile_case *one, int64_t *extents) {
-    int64_t heads = 0;
-    for (int e = 0; e < function->extent_count; e++) {
-        extents[e] = one->extents[0] ? one->extents[e < 4 ? e : 3] : HR_EXTENT_UNKNOWN;
-        if (strcmp(function->extents[e], "H") == 0) heads = extents[e];
-    }
-    for (int e = 0; e < function->extent_count; e++)
-        if (strcmp(function->extents[e], "G") == 0 && heads > 0) extents[e] = kernel_groups(heads);
-    return hr_extent_default(function, extents);
-}
-
-static hr_status job_make(const hr_function *function, const struct compile_case *one,
-                          const hr_choice *choice, int number) {
-    int64_t extents[EXTENTS_MAX];
-    hr_device_limits limits = cuda_case_limits(one->compute, 0);
-    hr_schedule_options options = {0};
-    hr_plan *plan;
-    hr_emitted emitted = {0};
-    job *job = &jobs[job_count];
-    if (choice) options.choice = *choice;
-    HR_TRY(extents_of(function, one, extents));
-    HR_TRY(hr_schedule_create(function, extents, NULL, &limits, &options, &plan));
-    hr_status status = hr_emit_cuda_loaded(plan, extents, &emitted);
-    if (status == HR_OK)
-        status = hr_cuda_launches(plan, extents, job->launches, GRIDS_MAX, &job->launch_count);
-    if (status == HR_OK) {
-        job->source = strdup(hr_text_data(&emitted.source));
-        hr_cuda_arch_name(one->compute, job->arch, sizeof job->arch);
-        snprintf(job->label, sizeof job->label, "%-26s %-7s %6lld %6lld choice %d", function->title,
-                 job->arch, (long long)extents[0], (long long)(function->extent_count > 1 ? extents[1] : 0),
-                 number);
-        job_count++;
-    }
-    hr_emitted_clear(&emitted);
-    hr_plan_destroy(plan);
-    return status;
-}
-
-static void candidates_make(const hr_function *function, const struct compile_case *one) {
-    int64_t extents[EXTENTS_MAX];
-    hr_choice choices[CANDIDATES_MAX];
-    hr_device_limits limits = cuda_case_limits(one->compute, 0);
-    hr_plan *plan;
-    assert_int_equal(extents_of(function, one, extents), HR_OK);
-    assert_int_equal(hr_schedule_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
-    int count = hr_schedule_candidates(plan, choices, CANDIDATES_MAX);
-    hr_plan_destroy(plan);
-    for (int i = 0; i < count; i++)
-        if (job_make(function, one, &choices[i], i) != HR_OK)
-            fail_msg("%s, choice %d: %s", function->title, i, hr_last_error());
-}
-
-static void function_make(const hr_function *function, size_t number) {
-    bool slow = getenv("HR_TEST_LONG") != NULL;
-    const size_t count = sizeof cases / sizeof *cases;
-    for (size_t c = 0; c < count; c++) {
-        if (cases[c].slow && !slow) continue;
-        if (!sample_takes(number * count + c, 7)) continue;
-        if (job_make(function, &cases[c], NULL, 0) != HR_OK)
-            fail_msg("%s: %s", function->title, hr_last_error());
-        if (slow && cases[c].compute == 90) candidates_make(function, &cases[c]);
-    }
-}
 
 /* ---- compiling ---- */
 
@@ -190,9 +127,9 @@ static const char *verdict(const job *job) {
     return text;
 }
 
+/* What lies in `jobs`, which is empty then. */
 static void compile_all(void) {
     pthread_t workers[WORKERS];
-    int wrong = 0;
     next_job = 0;
     for (int w = 0; w < WORKERS; w++)
         assert_int_equal(pthread_create(&workers[w], NULL, work, NULL), 0);
@@ -200,13 +137,112 @@ static void compile_all(void) {
         pthread_join(workers[w], NULL);
     for (int i = 0; i < job_count; i++) {
         const char *text = verdict(&jobs[i]);
-        wrong += *text != 0;
+        wrong_count += *text != 0;
         if (*text || getenv("HR_VERBOSE"))
             print_message("%s  %3d registers, %d threads  %s\n", jobs[i].label, jobs[i].registers[0],
                           jobs[i].launches[0].threads, text);
         free(jobs[i].source);
     }
-    if (wrong) fail_msg("%d of %d sources are not as they should be", wrong, job_count);
+    compiled_count += job_count;
+    job_count = 0;
+}
+
+/* The rest, and what came of all since the last end. */
+static void compile_end(int least) {
+    compile_all();
+    const int wrong = wrong_count, compiled = compiled_count;
+    wrong_count = compiled_count = 0;
+    if (wrong) fail_msg("%d of %d sources are not as they should be", wrong, compiled);
+    assert_true(compiled >= least);
+}
+
+/* ---- sources ---- */
+
+static hr_status extents_of(const hr_function *function, const struct compile_case *one, int64_t *extents) {
+    int64_t heads = 0;
+    for (int e = 0; e < function->extent_count; e++) {
+        extents[e] = one->extents[0] ? one->extents[e < 4 ? e : 3] : HR_EXTENT_UNKNOWN;
+        if (strcmp(function->extents[e], "H") == 0) heads = extents[e];
+    }
+    for (int e = 0; e < function->extent_count; e++)
+        if (strcmp(function->extents[e], "G") == 0 && heads > 0) extents[e] = kernel_groups(heads);
+    return hr_extent_default(function, extents);
+}
+
+static int compare_keys(const void *a, const void *b) {
+    return strcmp(a, b);
+}
+
+/* Choices may differ in their grids alone: the same source, in blocks as large, is compiled once. */
+static bool is_new(const job *job) {
+    static void *seen;
+    char key[200], hash[33];
+    hr_cache_hash(job->source, strlen(job->source), hash);
+    int length = snprintf(key, sizeof key, "%s %s", job->arch, hash);
+    for (int g = 0; g < job->launch_count; g++)
+        length += snprintf(key + length, sizeof key - (size_t)length, " %d", job->launches[g].threads);
+    char *kept = strdup(key), **found = kept ? tsearch(kept, &seen, compare_keys) : NULL;
+    assert_non_null(found);
+    if (*found == kept) return true;
+    free(kept);
+    return false;
+}
+
+static hr_status job_make(const hr_function *function, const struct compile_case *one,
+                          const hr_choice *choice, int number) {
+    int64_t extents[EXTENTS_MAX];
+    hr_device_limits limits = cuda_case_limits(one->compute, 0);
+    hr_schedule_options options = {0};
+    hr_plan *plan;
+    hr_emitted emitted = {0};
+    if (job_count == JOBS_MAX) compile_all();
+    job *job = &jobs[job_count];
+    if (choice) options.choice = *choice;
+    HR_TRY(extents_of(function, one, extents));
+    HR_TRY(hr_schedule_create(function, extents, NULL, &limits, &options, &plan));
+    hr_status status = hr_emit_cuda_loaded(plan, extents, &emitted);
+    if (status == HR_OK)
+        status = hr_cuda_launches(plan, extents, job->launches, GRIDS_MAX, &job->launch_count);
+    if (status == HR_OK) {
+        job->source = strdup(hr_text_data(&emitted.source));
+        hr_cuda_arch_name(one->compute, job->arch, sizeof job->arch);
+        snprintf(job->label, sizeof job->label, "%-26s %-7s %6lld %6lld choice %d", function->title,
+                 job->arch, (long long)extents[0], (long long)(function->extent_count > 1 ? extents[1] : 0),
+                 number);
+        if (is_new(job))
+            job_count++;
+        else
+            free(job->source);
+    }
+    hr_emitted_clear(&emitted);
+    hr_plan_destroy(plan);
+    return status;
+}
+
+static void candidates_make(const hr_function *function, const struct compile_case *one) {
+    int64_t extents[EXTENTS_MAX];
+    hr_choice choices[CANDIDATES_MAX];
+    hr_device_limits limits = cuda_case_limits(one->compute, 0);
+    hr_plan *plan;
+    assert_int_equal(extents_of(function, one, extents), HR_OK);
+    assert_int_equal(hr_schedule_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
+    int count = hr_schedule_candidates(plan, choices, CANDIDATES_MAX);
+    hr_plan_destroy(plan);
+    for (int i = 0; i < count; i++)
+        if (job_make(function, one, &choices[i], i) != HR_OK)
+            fail_msg("%s, choice %d: %s", function->title, i, hr_last_error());
+}
+
+static void function_make(const hr_function *function, size_t number) {
+    bool slow = getenv("HR_TEST_LONG") != NULL;
+    const size_t count = sizeof cases / sizeof *cases;
+    for (size_t c = 0; c < count; c++) {
+        if (cases[c].slow && !slow) continue;
+        if (!sample_takes(number * count + c, 7)) continue;
+        if (job_make(function, &cases[c], NULL, 0) != HR_OK)
+            fail_msg("%s: %s", function->title, hr_last_error());
+        if (slow && cases[c].compute == 90) candidates_make(function, &cases[c]);
+    }
 }
 
 static void test_library_compiles(void **state) {
@@ -220,8 +256,7 @@ static void test_library_compiles(void **state) {
             const hr_function *function = &library.files[f].program->functions[k];
             if (!only || strstr(function->title, only)) function_make(function, number++);
         }
-    assert_true(only || job_count >= 54);
-    compile_all();
+    compile_end(only ? 0 : 54);
     kernel_library_close(&library);
 }
 
@@ -281,7 +316,6 @@ typedef struct compile_texts {
 } compile_texts;
 
 static void compile_texts_all(const compile_texts *all) {
-    job_count = 0;
     for (size_t t = 0; t < all->text_count; t++) {
         hr_program *program;
         const hr_function *function;
@@ -293,10 +327,9 @@ static void compile_texts_all(const compile_texts *all) {
             if (getenv("HR_TEST_LONG") && all->cases[c].compute == 90)
                 candidates_make(function, &all->cases[c]);
         }
-        compile_all(); /* labels belong to the program */
-        job_count = 0;
         hr_program_destroy(program);
     }
+    compile_end(0);
 }
 
 static void test_products_compile(void **state) {
