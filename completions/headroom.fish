@@ -68,7 +68,7 @@ complete -c headroom -n "__fish_seen_subcommand_from diagnose" -l json
 complete -c headroom -n "__fish_seen_subcommand_from diagnose" -l html -r
 complete -c headroom -n "__fish_seen_subcommand_from diagnose" -l perfetto -r
 complete -c headroom -n "__fish_seen_subcommand_from diagnose" -l help -s h
-complete -c headroom -n "__fish_seen_subcommand_from bench" -l only -x -a "(__headroom_kernels)"
+complete -c headroom -n "__fish_seen_subcommand_from bench" -l only -x -a "(__fish_complete_list , __headroom_kernels)"
 complete -c headroom -n "__fish_seen_subcommand_from bench" -l size -r
 complete -c headroom -n "__fish_seen_subcommand_from bench" -l tune -x -a "none quick full"
 complete -c headroom -n "__fish_seen_subcommand_from bench" -l repeat -r

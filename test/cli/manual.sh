@@ -68,6 +68,35 @@ complete_line "headroom run kernels/adamw.hr --tune " "none quick full"
 PATH=$build:$PATH
 complete_line "headroom bench --only softm" "softmax softmax_backward"
 complete_line "headroom bench --only softmax,column" "softmax,column_sum"
+
+# The same in the other shells, where they are installed: complete_in SHELL WANTED WORD...
+complete_in() {
+    local shell=$1 wanted=$2 offered
+    shift 2
+    if [ "$shell" = fish ]; then
+        offered=$(fish --no-config -c "source $source/completions/headroom.fish; complete -C '$*'" | cut -f1)
+    else
+        offered=$(zsh -f -c 'compadd() { print -rl -- ${(M)@[2,-1]:#$PREFIX*} }
+            compset() { local all=$PREFIX; PREFIX=${PREFIX##${~2}}; [[ $PREFIX != $all ]] }
+            _files() { : }
+            script=$1; shift; words=("$@"); CURRENT=$#; PREFIX=$words[-1]; source $script "$@"' \
+            zsh "$source/completions/headroom.zsh" "$@")
+    fi
+    offered=$(sort <<<"$offered" | tr '\n' ' ')
+    [ "$offered" = "$wanted " ] || fail "$shell, completing \"$*\": \"$offered\", should be \"$wanted\""
+}
+for shell in zsh fish; do
+    command -v $shell >/dev/null || continue
+    complete_in $shell "explain" headroom ex
+    complete_in $shell "softmax" headroom ladder s
+    complete_in $shell "--tune" headroom run --tu
+    complete_in $shell "full none quick" headroom run softmax --tune ""
+    complete_in $shell "tuning" headroom help tu
+    complete_in $shell "softmax softmax_backward" headroom run softm
+    complete_in $shell "softmax softmax_backward" headroom bench --only softm
+done
+! command -v zsh >/dev/null || complete_in zsh "column_sum" headroom bench --only softmax,column
+! command -v fish >/dev/null || complete_in fish "softmax,column_sum" headroom bench --only softmax,column
 cd "$build" || exit 1
 complete_line "headroom run softm" "softmax softmax_backward"
 complete_line "headroom run row_sum " "x= T= M= N="
