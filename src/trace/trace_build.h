@@ -19,6 +19,9 @@ void hr_trace_build_destroy(hr_trace_build *build);
 /* Sorts, nests, aligns. The build is destroyed in any case. */
 hr_status hr_trace_build_finish(hr_trace_build *build, hr_trace **out);
 
+/* The next file is packed with gzip into so many bytes, 0 = it is not. Each event takes some of them, so that
+ * a small file that claims to hold many keeps fewer: it cannot fill the memory. */
+void hr_trace_build_packed(hr_trace_build *build, int64_t bytes);
 /* Each file stands between these two: its events share one clock. `source` as in hr_rank. The file's first
  * rank begins with it. */
 void hr_trace_build_file_begin(hr_trace_build *build, const char *path, const char *source);

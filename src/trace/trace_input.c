@@ -168,6 +168,10 @@ int64_t hr_trace_input_size(const hr_trace_input *input) {
     return input->size;
 }
 
+int64_t hr_trace_input_packed(const hr_trace_input *input) {
+    return input->gzip ? input->size : 0;
+}
+
 bool hr_trace_input_damaged(const hr_trace_input *input) {
     return input->damaged;
 }

@@ -17,6 +17,8 @@ hr_status hr_trace_input_read(hr_trace_input *input, char *to, size_t room, size
 /* Of the file as it lies on the disk, for a progress bar; the size is 0 where it is not known. */
 int64_t hr_trace_input_done(const hr_trace_input *input);
 int64_t hr_trace_input_size(const hr_trace_input *input);
+/* The size where it is gzip; 0 where it is not, or the size is not known. */
+int64_t hr_trace_input_packed(const hr_trace_input *input);
 bool hr_trace_input_damaged(const hr_trace_input *input); /* broken off or corrupt gzip */
 
 #endif

@@ -10,6 +10,7 @@
 typedef struct head {
     char bytes[HEAD_SIZE + 1]; /* unpacked; terminated */
     size_t length;
+    int64_t packed; /* bytes of the file where it is gzip, 0 = it is not */
 } head;
 
 static bool is_json(const head *head) {
@@ -52,6 +53,7 @@ static hr_status head_read(const char *path, head *head) {
     HR_TRY(hr_trace_input_open(path, &input));
     hr_status status = hr_trace_input_read(input, head->bytes, HEAD_SIZE, &head->length);
     head->bytes[head->length] = 0;
+    head->packed = hr_trace_input_packed(input);
     hr_trace_input_close(input);
     if (status == HR_OK && head->length == 0)
         return hr_fail(HR_BAD_INPUT, "%s: is empty: no trace was written to it", path);
@@ -61,6 +63,7 @@ static hr_status head_read(const char *path, head *head) {
 static hr_status file_read(hr_trace_build *build, const char *path) {
     head head;
     HR_TRY(head_read(path, &head));
+    hr_trace_build_packed(build, head.packed);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (kinds[i].is(&head)) return kinds[i].read(build, path);
     return hr_fail(HR_BAD_INPUT,

@@ -25,7 +25,8 @@ struct hr_trace_build {
     hr_trace_options options;
     hr_trace *trace;
     int file_count;
-    bool failed; /* memory ran out */
+    int64_t packed; /* see hr_trace_build_packed */
+    bool failed;    /* memory ran out */
     HR_TABLE(hr_trace_file) files;
     hr_trace_window window;
     const char *path, *source; /* of the file being read */

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "support/text_trace.h"
-#include "trace/trace_build.h"
+#include "trace/trace_state.h"
 #include <string.h>
 
 static hr_trace *trace_of(const char *text) {
@@ -275,8 +275,26 @@ static void tracks_are_made_once_and_not_without_end(void **state) {
     hr_trace_build_destroy(build);
 }
 
+/* A small packed file that holds millions keeps what its bytes may stand for; others are not affected. */
+static void a_packed_file_keeps_fewer(void **state) {
+    (void)state;
+    static const struct {
+        int64_t events, packed, kept;
+        int files;
+    } cases[] = {{0, 0, 8 << 20, 1},         {0, 9600000, 2400000, 1}, {0, 40, 1 << 20, 1},
+                 {0, INT64_MAX, 8 << 20, 1}, {1000, 40, 1000, 1},      {0, 40000000, 4 << 20, 2}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        hr_trace_build *build = build_of(cases[i].events, cases[i].files);
+        hr_trace_build_packed(build, cases[i].packed);
+        hr_trace_build_file_begin(build, "a.json.gz", "kineto");
+        assert_int_equal(build->window.limit, cases[i].kept);
+        hr_trace_build_destroy(build);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_packed_file_keeps_fewer),
         cmocka_unit_test(text_becomes_a_trace),
         cmocka_unit_test(text_with_a_mistake_is_refused),
         cmocka_unit_test(nothing_is_a_trace_too),
