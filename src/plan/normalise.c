@@ -123,6 +123,18 @@ static hr_expr *points(normaliser *n, const hr_expr *reduction) {
     return product;
 }
 
+/* ---- writing out ---- */
+
+/* A reduction of few terms that depends on all indices in scope: nothing else would use it again. NULL: it
+ * stays one. */
+static hr_expr *write_out(normaliser *n, const hr_expr *expr, hr_expr *body) {
+    if (n->graph->full) return NULL;
+    int *indices = hr_arena_alloc(n->graph->arena, (size_t)(n->scope_count + 1) * sizeof *indices);
+    return free_indices(n, body, indices) == n->scope_count
+               ? hr_reduction_written(n->graph, expr, body, n->scope_count)
+               : NULL;
+}
+
 /* ---- spelling out ---- */
 
 /* The largest element, or 0 where that is infinite: x - peak is then never inf - inf for finite x. */
@@ -149,12 +161,14 @@ static hr_expr *logsumexp(normaliser *n, const hr_expr *expr, hr_expr *body) {
     hr_graph *graph = n->graph;
     hr_dtype type = body->type;
     hr_expr *peak = hr_graph_reduce(graph, HR_OP_REDUCE_MAX, type, expr->bound_count, expr->bound, body);
-    hr_expr *largest = hoist(n, peak, peak_name, expr->place);
+    hr_expr *written = write_out(n, peak, body);
+    hr_expr *largest = written ? written : hoist(n, peak, peak_name, expr->place);
     peak = finite_peak(graph, largest);
-    hr_expr *total = hr_graph_reduce(graph, HR_OP_REDUCE_SUM, type, expr->bound_count, expr->bound,
-                                     exp_shifted(graph, body, peak));
-    total = hoist(n, total, "total", expr->place);
-    note_peak(graph, largest, total);
+    hr_expr *shifted = exp_shifted(graph, body, peak);
+    hr_expr *sum = hr_graph_reduce(graph, HR_OP_REDUCE_SUM, type, expr->bound_count, expr->bound, shifted);
+    hr_expr *total = written ? write_out(n, sum, shifted) : NULL;
+    if (!total) total = hoist(n, sum, "total", expr->place);
+    if (!written) note_peak(graph, largest, total);
     return hr_graph_binary(graph, HR_OP_ADD, type, hr_graph_unary(graph, HR_OP_LOG, type, total), peak);
 }
 
@@ -199,16 +213,6 @@ static hr_expr *spell_out(normaliser *n, const hr_expr *expr, hr_expr *body) {
 static const char *reduction_name(hr_op op) {
     static const char *const names[] = {"sum", "mean", "max", "min", "prod", "argmax", "argmin", "logsumexp"};
     return names[op - HR_OP_REDUCE_SUM];
-}
-
-/* A reduction of few terms that depends on all indices in scope: nothing else would use it again. NULL: it
- * stays one. */
-static hr_expr *write_out(normaliser *n, const hr_expr *expr, hr_expr *body) {
-    if (n->graph->full) return NULL;
-    int *indices = hr_arena_alloc(n->graph->arena, (size_t)(n->scope_count + 1) * sizeof *indices);
-    return free_indices(n, body, indices) == n->scope_count
-               ? hr_reduction_written(n->graph, expr, body, n->scope_count)
-               : NULL;
 }
 
 /* ---- sums over products ---- */

@@ -61,7 +61,8 @@ static hr_visit is_largest(const hr_expr *node, const void *context) {
 static int64_t most_of(const finder *f, const hr_expr *reduction, int index) {
     const bool terms = reduction->op == HR_OP_REDUCE_SUM || reduction->op == HR_OP_REDUCE_MEAN ||
                        reduction->op == HR_OP_REDUCE_MAX || reduction->op == HR_OP_REDUCE_MIN ||
-                       reduction->op == HR_OP_REDUCE_PROD;
+                       reduction->op == HR_OP_REDUCE_PROD || reduction->op == HR_OP_REDUCE_LOGSUMEXP ||
+                       hr_op_finds_position(reduction->op);
     if (hr_expr_find(reduction->args[0], is_window, &(walked){(finder *)f, index})) return TAPS_MOST;
     if (!terms || !f->rows || !f->statement->domain_count) return 0;
     const int indices = f->statement->domain_count + reduction->bound_count;

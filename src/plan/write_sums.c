@@ -1,9 +1,11 @@
-/* A sum over a few elements beside each other, written out: a convolution's taps, a pooling's window, a row
- * of three. In: a reduction whose body is rewritten. Out: an expression without it.
+/* A sum over a few elements beside each other, or the place of their largest, written out: a convolution's
+ * taps, a pooling's window, a row of three. In: a reduction whose body is rewritten. Out: an expression
+ * without it.
  *
  * As a reduction it would be a row of its own, of four elements, say, for each element of the result. Written
  * out it is part of a map, whose lanes run along the result, and equal expressions are one node.
  */
+#include "base/dtype.h"
 #include "base/memory.h"
 #include "ir/visit.h"
 #include "plan/passes.h"
@@ -92,24 +94,54 @@ static bool pays(const hr_graph *graph, const hr_expr *reduction, const hr_expr 
     return bound && (s.along || rows) && !s.local && s.nodes * terms <= NODES_MOST;
 }
 
-hr_expr *hr_reduction_written(hr_graph *graph, const hr_expr *reduction, hr_expr *body, int scope) {
-    hr_op op = operation_of(reduction->op);
-    int64_t terms = terms_of(graph->function, reduction);
-    if (op == HR_OP_REDUCE_SUM || !terms || !pays(graph, reduction, body, scope, terms)) return NULL;
+/* The body at one place of the reduction, counted in row-major order. */
+static hr_expr *term_of(hr_graph *graph, const hr_expr *reduction, hr_expr *body, int64_t term) {
+    for (int i = reduction->bound_count - 1; i >= 0; i--) {
+        const int64_t size = graph->function->indices[reduction->bound[i]].extent->whole;
+        body = hr_expr_at(graph, body, reduction->bound[i], term % size);
+        term /= size;
+    }
+    return body;
+}
+
+static hr_expr *folded(hr_graph *graph, hr_op op, const hr_expr *reduction, hr_expr *body, int64_t terms) {
     hr_expr *value = NULL;
     for (int64_t term = 0; term < terms && !graph->full; term++) {
-        hr_expr *one = body;
-        int64_t rest = term;
-        for (int i = reduction->bound_count - 1; i >= 0; i--) {
-            int64_t size = graph->function->indices[reduction->bound[i]].extent->whole;
-            one = hr_expr_at(graph, one, reduction->bound[i], rest % size);
-            rest /= size;
-        }
-        one = hr_graph_convert(graph, reduction->type, one);
+        hr_expr *one = hr_graph_convert(graph, reduction->type, term_of(graph, reduction, body, term));
         value = value ? hr_graph_binary(graph, op, reduction->type, value, one) : one;
     }
-    if (!value) return graph->placeholder;
-    if (reduction->op != HR_OP_REDUCE_MEAN) return value;
+    return value ? value : graph->placeholder;
+}
+
+/* The first of the best: a NaN is better than any number, and nothing is better than a NaN. */
+static hr_expr *place_of_best(hr_graph *graph, const hr_expr *reduction, hr_expr *body, int64_t terms) {
+    if (body->type == HR_BOOL) body = hr_graph_convert(graph, HR_I32, body);
+    const hr_op worse = hr_op_seeks_largest(reduction->op) ? HR_OP_LE : HR_OP_GE;
+    hr_expr *place = hr_graph_convert(graph, reduction->type, hr_graph_whole(graph, 0));
+    hr_expr *best = term_of(graph, reduction, body, 0);
+    for (int64_t term = 1; term < terms && !graph->full; term++) {
+        hr_expr *one = term_of(graph, reduction, body, term);
+        hr_expr *better =
+            hr_graph_unary(graph, HR_OP_NOT, HR_BOOL, hr_graph_binary(graph, worse, HR_BOOL, one, best));
+        if (hr_dtype_is_float(best->type))
+            better = hr_graph_binary(graph, HR_OP_AND, HR_BOOL, better,
+                                     hr_graph_binary(graph, HR_OP_EQ, HR_BOOL, best, best));
+        hr_expr *here = hr_graph_convert(graph, reduction->type, hr_graph_whole(graph, term));
+        place = hr_graph_where(graph, better, here, place);
+        best = hr_graph_where(graph, better, one, best);
+    }
+    return graph->full ? graph->placeholder : place;
+}
+
+hr_expr *hr_reduction_written(hr_graph *graph, const hr_expr *reduction, hr_expr *body, int scope) {
+    const hr_op op = operation_of(reduction->op);
+    const bool finds = hr_op_finds_position(reduction->op);
+    const int64_t terms = terms_of(graph->function, reduction);
+    if ((op == HR_OP_REDUCE_SUM && !finds) || !terms || !pays(graph, reduction, body, scope, terms))
+        return NULL;
+    if (finds) return place_of_best(graph, reduction, body, terms);
+    hr_expr *value = folded(graph, op, reduction, body, terms);
+    if (reduction->op != HR_OP_REDUCE_MEAN || graph->full) return value;
     hr_expr *count = hr_graph_convert(graph, reduction->type, hr_graph_whole(graph, terms));
     return hr_graph_binary(graph, HR_OP_DIV, reduction->type, value, count);
 }

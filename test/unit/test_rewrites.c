@@ -111,6 +111,12 @@ static void test_short_axes_are_written_out(void **state) {
     static const char scan[] = "kernel k(x: f32[M, K]) -> (y: f32[M, K])\n{\n"
                                "    y[m, k] = cumsum[k](x[m, k])\n}\n";
     static const char prod[] = "kernel k(x: f32[M, K]) -> (y: f32[M])\n{\n    y[m] = prod[k](x[m, k])\n}\n";
+    static const char place[] =
+        "kernel k(x: bf16[M, K]) -> (y: i64[M])\n{\n    y[m] = argmax[k](x[m, k])\n}\n";
+    static const char total[] =
+        "kernel k(x: f32[M, K]) -> (y: f32[M])\n{\n    y[m] = logsumexp[k](x[m, k])\n}\n";
+    static const char pooled[] = "kernel k(x: f32[M, N]) -> (y: i32[M // 2, N // 2])\n{\n"
+                                 "    y[m, n] = argmin[i < 2, j < 2](x[2 * m + i, 2 * n + j])\n}\n";
     static const char shift[] = "kernel k(x: f32[M, K], b: f32[K]) -> (y: f32[M, K])\n{\n"
                                 "    y[m, k] = x[m, k] + b[k]\n}\n";
     static const rewrite_case cases[] = {
@@ -125,6 +131,10 @@ static void test_short_axes_are_written_out(void **state) {
         {norm, {"M", "K"}, {300, 5}, "1 stage: row", "holds for K = 5", 0},
         {scan, {"M", "K"}, {300, 4}, "1 stage: scan", "holds for K = 4", 0},
         {prod, {"M", "K"}, {300, 7}, "1 stage: map", "holds for K = 7", 0},
+        {place, {"M", "K"}, {300, 3}, "1 stage: map", "holds for K = 3", 0},
+        {total, {"M", "K"}, {300, 3}, "1 stage: map", "holds for K = 3", 0},
+        {total, {"M", "K"}, {300, 1}, "1 stage: map", "holds for K = 1", 0},
+        {pooled, {"M", "N"}, {31, 67}, "1 stage: map", NULL, 0},
         {shift, {"M", "K"}, {300, 3}, "1 stage: map", "holds for K = 3", 0},
         {shift, {"M", "K"}, {3, 300}, "1 stage: map", NULL, 0},
         {causal, {"B", "L", "K"}, {5, 300, 4}, "1 stage: map", "holds for K = 4", 0},

@@ -1,6 +1,7 @@
 /* What is infinite, no number, a negative zero or beyond a dtype's ends: every function of it, stored as each
  * dtype, is what the interpreter says. */
 #include "support/cpu_device.h"
+#include "support/sample.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -48,11 +49,11 @@ static void good(hr_status status, const char *what) {
     if (status != HR_OK) fail_msg("%s: %s", what, hr_last_error());
 }
 
-/* A kernel whose text makes results of x[N]. */
-static void check(hr_text *text, hr_dtype dtype, bool unfused) {
+/* A kernel whose text makes results of x[N], or of x[M, N], rows of so many; 0 = of x[N]. */
+static void check(hr_text *text, hr_dtype dtype, int row, bool unfused) {
     double x[COUNT];
-    const int64_t shape[] = {COUNT};
-    hr_array array = {.size = sizeof array, .data = x, .dtype = dtype, .rank = 1, .shape = shape};
+    const int64_t shape[] = {row ? COUNT / row : COUNT, row};
+    hr_array array = {.size = sizeof array, .data = x, .dtype = dtype, .rank = row ? 2 : 1, .shape = shape};
     for (int n = 0; n < COUNT; n++)
         hr_dtype_store(dtype, x, (size_t)n, values[n]);
     const char *words = hr_text_data(text);
@@ -83,7 +84,7 @@ static void test_functions(void **state) {
         for (int i = 0; i < count; i++)
             hr_text_format(&text, "    r%d[n] = %s\n", i, forms[i]);
         hr_text_format(&text, "}\n");
-        check(&text, dtype, turn % 2);
+        check(&text, dtype, 0, turn % 2);
         hr_text_clear(&text);
     }
 }
@@ -101,7 +102,26 @@ static void test_stores(void **state) {
             hr_text_format(&text, "    r%d[n] = x[n]\n    c%d[n] = %s(x[n])\n", to, to,
                            hr_dtype_name((hr_dtype)to));
         hr_text_format(&text, "}\n");
-        check(&text, (hr_dtype)from, false);
+        check(&text, (hr_dtype)from, 0, false);
+        hr_text_clear(&text);
+    }
+}
+
+/* The place of the best and the sum of exponentials, of rows that are written out and of ones that are not.
+ */
+static void test_short_rows(void **state) {
+    (void)state;
+    static const int rows[] = {1, 2, 3, 5, 8, 9};
+    for (size_t turn = 0; turn < sizeof rows / sizeof *rows * HR_DTYPE_COUNT; turn++) {
+        const hr_dtype dtype = (hr_dtype)(turn % HR_DTYPE_COUNT);
+        hr_text text = {0};
+        if (!sample_takes(turn, 4)) continue;
+        hr_text_format(&text,
+                       "kernel rows(x: %s[M, N]) -> (a: i64[M], b: i32[M], l: f32[M])\n{\n"
+                       "    a[m] = argmax[n](x[m, n])\n    b[m] = argmin[n](x[m, n])\n"
+                       "    l[m] = logsumexp[n](f32(x[m, n]))\n}\n",
+                       hr_dtype_name(dtype));
+        check(&text, dtype, rows[turn / HR_DTYPE_COUNT], false);
         hr_text_clear(&text);
     }
 }
@@ -192,7 +212,7 @@ static void test_honest_arithmetic(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_functions), cmocka_unit_test(test_stores),
-                                       cmocka_unit_test(test_long_nan),
+                                       cmocka_unit_test(test_short_rows), cmocka_unit_test(test_long_nan),
                                        cmocka_unit_test(test_honest_arithmetic)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
