@@ -123,7 +123,7 @@ static hr_expr *points(normaliser *n, const hr_expr *reduction) {
     return product;
 }
 
-/* ---- writing out ---- */
+/* ---- spelling out ---- */
 
 /* A reduction of few terms that depends on all indices in scope: nothing else would use it again. NULL: it
  * stays one. */
@@ -134,8 +134,6 @@ static hr_expr *write_out(normaliser *n, const hr_expr *expr, hr_expr *body) {
                ? hr_reduction_written(n->graph, expr, body, n->scope_count)
                : NULL;
 }
-
-/* ---- spelling out ---- */
 
 /* The largest element, or 0 where that is infinite: x - peak is then never inf - inf for finite x. */
 static hr_expr *finite_peak(hr_graph *graph, hr_expr *peak) {
