@@ -1,5 +1,4 @@
-/* Every statement becomes a map, one reduction of a map, or a scatter. In: a checked function. Out:
- * graph->function.
+/* Every statement becomes a map, one reduction or a scatter. In: a checked function. Out: graph->function.
  *
  * A reduction inside an expression moves to a local of its own, over the indices that it depends on. Under a
  * `where` it takes the condition along on those elements that could leave their axes.
@@ -157,7 +156,7 @@ static void note_peak(hr_graph *graph, const hr_expr *peak, const hr_expr *total
 
 static hr_expr *logsumexp(normaliser *n, const hr_expr *expr, hr_expr *body) {
     hr_graph *graph = n->graph;
-    hr_dtype type = body->type;
+    const hr_dtype type = body->type;
     hr_expr *peak = hr_graph_reduce(graph, HR_OP_REDUCE_MAX, type, expr->bound_count, expr->bound, body);
     hr_expr *written = write_out(n, peak, body);
     hr_expr *largest = written ? written : hoist(n, peak, peak_name, expr->place);
