@@ -142,6 +142,16 @@ static const char *gradient_name(hr_derivation *derivation, const char *name) {
     return hr_name_free(derivation, hr_arena_format(derivation->graph->arena, "d%s", name));
 }
 
+/* A local that its statement rounds to 16 bits is saved in them; any other as it is computed. */
+static void saved_as(const hr_function *source, int local, hr_tensor *out) {
+    for (int s = 0; s < source->statement_count; s++) {
+        const hr_expr *value = source->statements[s].value;
+        if (source->statements[s].tensor != local || !hr_rounds_to_half(value)) continue;
+        out->dtype = value->dtype;
+        out->variable = value->variable;
+    }
+}
+
 static void tensors_prepare(hr_derivation *derivation) {
     const hr_function *source = derivation->source;
     hr_arena *arena = derivation->graph->arena;
@@ -164,6 +174,8 @@ static void tensors_prepare(hr_derivation *derivation) {
         derivation->saved[t] = tensor->role == HR_ROLE_RESULT
                                    ? !options->recompute || !list_has(options->recompute, tensor->name)
                                    : options->save && list_has(options->save, tensor->name);
+        if (derivation->saved[t] && tensor->role == HR_ROLE_LOCAL)
+            saved_as(source, t, &derivation->graph->function->tensors[t]);
         const bool given =
             derivation->mode == HR_MODE_FORWARD ? is_wanted(options, tensor) : hr_is_derived(derivation, t);
         if (!given) continue;
@@ -486,7 +498,10 @@ hr_status hr_function_saving(const hr_function *function, const hr_gradient_opti
                 !declared && options->save && list_has(options->save, function->tensors[t].name);
             if ((declared ? 0 : saved ? 1 : 2) != kind) continue;
             saving.tensors[count] = function->tensors[t];
-            if (saved) saving.tensors[count].role = HR_ROLE_RESULT;
+            if (saved) {
+                saving.tensors[count].role = HR_ROLE_RESULT;
+                saved_as(function, t, &saving.tensors[count]);
+            }
             saving.result_count += saved;
             numbers.to[t] = count++;
         }

@@ -177,6 +177,7 @@ typedef struct rereading {
     hr_index_set changed;
     hr_index_set brought; /* what they become is made from these */
     hr_expr *inside;      /* what holds wherever the values at hand are read; NULL = nothing is known */
+    bool is_summed;       /* over some index: a sum may yet be one with that around it */
 } rereading;
 
 static hr_visit is_reduction(const hr_expr *node, const void *nothing) {
@@ -274,7 +275,7 @@ static hr_term term_held(const rereading *outer, const hr_term *term) {
         const int power = term->factors[f].power;
         if (!is_reread(r, base))
             rest = hr_terms_times_power(algebra, rest, base, power);
-        else if (base->op == HR_OP_REDUCE_SUM && power == 1 && term->factor_count == 1)
+        else if (r->is_summed && base->op == HR_OP_REDUCE_SUM && power == 1 && term->factor_count == 1)
             rest = hr_terms_times_power(algebra, rest, sum_held(r, base), 1);
         else
             group_add(algebra, &groups, base, power);
@@ -287,9 +288,14 @@ static hr_term term_held(const rereading *outer, const hr_term *term) {
     return rest.count == 1 ? rest.terms[0] : *term;
 }
 
+/* Indices of the access that are summed. */
+static hr_index_set summed_indices(const solver *s) {
+    return (s->scope & ~s->solved) | s->more;
+}
+
 /* The sum with what reductions depend on `changed` in locals. */
 static hr_terms with_values_held(const solver *s, hr_terms sum, hr_index_set changed) {
-    rereading r = {.algebra = s->algebra, .changed = changed};
+    rereading r = {.algebra = s->algebra, .changed = changed, .is_summed = summed_indices(s) != 0};
     for (int i = 0; i < s->count; i++)
         r.brought |= hr_free_indices(s->algebra, s->to[i]);
     hr_terms result = {sum.count, hr_algebra_take(s->algebra, (size_t)sum.count * sizeof(hr_term))};
@@ -364,5 +370,5 @@ hr_terms hr_gather(hr_algebra *algebra, hr_terms sum, int count, hr_expr *const 
     sum = hr_terms_replace(algebra, with_values_held(s, sum, changed_indices(s)), s->count, s->from, s->to);
     for (int g = 0; g < s->guard_count; g++)
         sum = hr_terms_guard(algebra, sum, s->guards[g]);
-    return hr_terms_over(algebra, sum, (s->scope & ~s->solved) | s->more);
+    return hr_terms_over(algebra, sum, summed_indices(s));
 }

@@ -22,9 +22,10 @@ static hr_expr *rounded_like(hr_derivation *derivation, hr_expr *value, const hr
                                                                   .args = &value});
 }
 
-/* The conversion with which its own statement rounds a local to 16 bits; NULL = it does not. */
+/* The conversion with which a value, or a local's own statement, is rounded to 16 bits; NULL = it is not. */
 static const hr_expr *rounding_of(const hr_derivation *derivation, const hr_expr *element) {
     const hr_function *function = derivation->algebra->graph->function;
+    if (hr_rounds_to_half(element)) return element;
     if (element->op != HR_OP_ELEMENT) return NULL;
     for (int i = 0; i < function->statement_count; i++)
         if (function->statements[i].tensor == element->tensor)

@@ -185,6 +185,7 @@ static hr_expr *through_known(hr_algebra *algebra, const hr_term *part, hr_index
         hr_expr *value = summed(algebra, &held, over), *element = hr_known_element(algebra, value);
         if (element == value) element = hr_made_value(algebra, value);
         if (!element) continue;
+        element = hr_known_element(algebra, element); /* rounded and saved */
         const hr_index_set bound = hr_index_bits(algebra, inner.base);
         hr_terms result = {1, &rest};
         result = hr_terms_over(algebra, hr_terms_times(algebra, result, element), bound);

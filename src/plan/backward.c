@@ -2,6 +2,7 @@
 #include "plan/backward.h"
 
 #include "ir/visit.h"
+#include "plan/passes.h"
 
 #include <string.h>
 
@@ -101,17 +102,21 @@ static void mark_stage_read(const backward_search *s, const hr_stage *stage, boo
     hr_expr_mark_read(stage->contract->right, read);
 }
 
-/* Elements of what is made beside scores, anywhere but at the score in hand. */
+/* Elements of what is made beside scores, anywhere but at the score in hand, however its indices lie. */
 static hr_visit reads_elsewhere(const hr_expr *node, const void *context) {
     const backward_search *s = context;
     if (node->op != HR_OP_ELEMENT || !s->out->inner[node->tensor]) return HR_VISIT_ON;
     const hr_contract *c = contract_of(s, HR_BACKWARD_SCORES);
-    const int rank = c->batch_count + 2;
-    for (int i = 0; i < rank && node->arg_count == rank; i++) {
-        const int index = i < c->batch_count ? c->batch[i] : i == c->batch_count ? c->m[0] : c->n[0];
-        if (node->args[i]->op != HR_OP_INDEX || node->args[i]->index != index) return HR_VISIT_STOP;
+    int at[HR_AXES_MAX], all[HR_AXES_MAX + 2], count = 0;
+    for (int i = 0; i < c->batch_count; i++)
+        all[count++] = c->batch[i];
+    all[count++] = c->m[0];
+    all[count++] = c->n[0];
+    for (int i = 0; i < node->arg_count; i++) {
+        if (node->args[i]->op != HR_OP_INDEX) return HR_VISIT_STOP;
+        at[i] = node->args[i]->index;
     }
-    return hr_visit_until(node->arg_count != rank);
+    return hr_visit_until(!hr_indices_same(at, node->arg_count, all, count));
 }
 
 /* A local of their own. */
@@ -122,15 +127,21 @@ static bool is_local(const backward_search *s, int tensor) {
     return s->plan->normal->tensors[tensor].role == HR_ROLE_LOCAL && storage[tensor] == tensor;
 }
 
-/* What the first two products give is read by the five alone, and what these give by none between them. */
+/* By tensor: a stage before `end` that is none of the five reads it. */
+static bool *read_elsewhere(const backward_search *s, int end) {
+    const size_t tensors = (size_t)s->plan->normal->tensor_count + 1;
+    bool *read = hr_arena_alloc(s->plan->arena, tensors);
+    memset(read, 0, tensors);
+    for (int k = 0; k < end; k++)
+        if (!is_member(s->out, k)) mark_stage_read(s, &s->plan->stages[k], read);
+    return read;
+}
+
+/* What the first two products give is read by the five alone. */
 static bool is_closed(backward_search *s) {
     hr_backward *b = s->out;
     const hr_plan *plan = s->plan;
-    const size_t tensors = (size_t)plan->normal->tensor_count + 1;
-    bool *elsewhere = hr_arena_alloc(plan->arena, tensors);
-    memset(elsewhere, 0, tensors);
-    for (int k = 0; k < plan->stage_count; k++)
-        if (!is_member(b, k)) mark_stage_read(s, &plan->stages[k], elsewhere);
+    const bool *elsewhere = read_elsewhere(s, plan->stage_count);
     for (int i = 0; i < HR_BACKWARD_STAGES; i++) {
         const hr_stage *stage = &plan->stages[b->stage[i]];
         if (b->stage[i] > b->last) b->last = b->stage[i];
@@ -139,7 +150,6 @@ static bool is_closed(backward_search *s) {
             const bool first = i <= HR_BACKWARD_PRODUCTS;
             if (stage->steps[k].kind != HR_STEP_ELEMENT) return false;
             if (first && stage->steps[k].stored && (elsewhere[tensor] || !is_local(s, tensor))) return false;
-            if (!first && elsewhere[tensor]) return false;
             b->inner[tensor] = first;
         }
         if (i <= HR_BACKWARD_PRODUCTS) b->inner[stage->contract->product] = true;
@@ -158,17 +168,86 @@ static const hr_expr *made_from(const backward_search *s, const hr_expr *value) 
     return value;
 }
 
+/* What the last three products give. */
+static bool gives(const backward_search *s, int tensor) {
+    for (int i = HR_BACKWARD_VALUE; i < HR_BACKWARD_STAGES; i++)
+        if (hr_stage_makes(s->plan, &s->plan->stages[s->out->stage[i]], tensor)) return true;
+    return false;
+}
+
+/* The five, whether or not others stand between them that read what they give. */
+static bool find_five(backward_search *s, int scores) {
+    const size_t tensors = (size_t)s->plan->normal->tensor_count + 1;
+    *s->out = (hr_backward){.stage = {scores, -1, -1, -1, -1}};
+    if (!is_product_of(s->plan, scores) || hr_plan_has_lists(s->plan) || !find_stages(s)) return false;
+    s->out->inner = hr_arena_alloc(s->plan->arena, tensors);
+    memset(s->out->inner, 0, tensors);
+    return is_closed(s);
+}
+
 bool hr_backward_find(const hr_plan *plan, int scores, hr_backward *out) {
-    const size_t tensors = (size_t)plan->normal->tensor_count + 1;
     backward_search s = {plan, out};
-    *out = (hr_backward){.stage = {scores, -1, -1, -1, -1}};
-    if (!is_product_of(plan, scores) || hr_plan_has_lists(plan) || !find_stages(&s)) return false;
-    out->inner = hr_arena_alloc(plan->arena, tensors);
-    memset(out->inner, 0, tensors);
-    if (!is_closed(&s)) return false;
+    if (!find_five(&s, scores)) return false;
+    const bool *between = read_elsewhere(&s, out->last);
+    for (int t = 0; t < plan->normal->tensor_count; t++)
+        if (between[t] && gives(&s, t)) return false;
     out->weight = before_rounding(contract_of(&s, HR_BACKWARD_VALUE)->left);
     out->gradient = before_rounding(contract_of(&s, HR_BACKWARD_KEY)->left);
     const hr_expr *weight = made_from(&s, out->weight);
     if (weight->op == HR_OP_WHERE && hr_expr_is_zero(weight->args[2])) out->mask = weight->args[0];
     return true;
+}
+
+/* ---- who reads them comes behind them ---- */
+
+/* The stage reads something of `made`. */
+static bool reads_any(const backward_search *s, const hr_stage *stage, const bool *made) {
+    const int tensors = s->plan->normal->tensor_count;
+    bool *read = hr_arena_alloc(s->plan->arena, (size_t)tensors + 1);
+    memset(read, 0, (size_t)tensors + 1);
+    mark_stage_read(s, stage, read);
+    for (int t = 0; t < tensors; t++)
+        if (read[t] && made[t]) return true;
+    return false;
+}
+
+/* Marks stages before the last of the five that follow from what they give. False where they cannot move:
+ * one of the five needs them, or a memory has two versions, which must stay in their order. */
+static bool mark_late(const backward_search *s, bool *late) {
+    const hr_function *normal = s->plan->normal;
+    const size_t tensors = (size_t)normal->tensor_count + 1;
+    bool *follows = hr_arena_alloc(s->plan->arena, tensors), *moves = hr_arena_alloc(s->plan->arena, tensors);
+    memset(moves, 0, tensors);
+    for (int t = 0; t < normal->tensor_count; t++) {
+        if (s->plan->storage[t] != t) return false;
+        follows[t] = gives(s, t);
+    }
+    for (int k = 0; k < s->out->last; k++) {
+        const hr_stage *stage = &s->plan->stages[k];
+        late[k] = !is_member(s->out, k) && reads_any(s, stage, follows);
+        for (int i = 0; i < stage->step_count && late[k]; i++) {
+            const int tensor = normal->statements[stage->steps[i].statement].tensor;
+            follows[tensor] = moves[tensor] = true;
+        }
+    }
+    for (int i = 0; i < HR_BACKWARD_STAGES; i++)
+        if (reads_any(s, &s->plan->stages[s->out->stage[i]], moves)) return false;
+    return true;
+}
+
+void hr_pass_backward(hr_plan *plan) {
+    const size_t stages = (size_t)plan->stage_count + 1;
+    hr_stage *order = hr_arena_alloc(plan->arena, stages * sizeof *order);
+    bool *late = hr_arena_alloc(plan->arena, stages);
+    for (int scores = 0; scores < plan->stage_count; scores++) {
+        hr_backward five;
+        backward_search s = {plan, &five};
+        int count = 0;
+        memset(late, 0, stages);
+        if (!find_five(&s, scores) || !mark_late(&s, late)) continue;
+        for (int moved = 0; moved < 2; moved++)
+            for (int k = 0; k <= five.last; k++)
+                if (late[k] == moved) order[count++] = plan->stages[k];
+        memcpy(plan->stages, order, (size_t)count * sizeof *order);
+    }
 }

@@ -23,6 +23,8 @@ typedef enum hr_fact {
     HR_FACT_ROWS_CHOOSE = 1 << 14,  /* attention whose weights count under a condition leaves out the values
                                        of the others, whatever they are */
     HR_FACT_PARTIAL_SUMS = 1 << 15, /* a product's kernel leaves sums over neighbours of its results */
+    HR_FACT_BACKWARD_JOINED =
+        1 << 16, /* the five products of attention's gradients are one: plan/backward.h */
 } hr_fact;
 
 typedef struct hr_facts {

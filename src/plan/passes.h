@@ -86,6 +86,10 @@ hr_status hr_pass_dots(hr_graph *graph, hr_plan *plan);
 /* Its shape, by its steps as they are now. */
 hr_shape hr_stage_shape_of(const hr_function *function, const hr_stage *stage);
 
+/* Requires values. Provides: stages that read what attention's gradients are come behind all five of their
+ * products, which one schedule may join. */
+void hr_pass_backward(hr_plan *plan);
+
 /* Requires values. Provides plan->regions and the `mask_bound` of their first stages. */
 hr_status hr_pass_regions(const hr_graph *graph, hr_plan *plan);
 

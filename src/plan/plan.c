@@ -85,6 +85,7 @@ static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *p
     plan->normal = graph->function;
     HR_TRY(hr_pass_values(graph, plan));
     if (!unfused && hr_plan_knows(plan, HR_FACT_BYTE_DOTS)) HR_TRY(hr_pass_dots(graph, plan));
+    if (!unfused && hr_plan_knows(plan, HR_FACT_BACKWARD_JOINED)) hr_pass_backward(plan);
     return unfused ? HR_OK : hr_pass_regions(graph, plan);
 }
 

@@ -30,7 +30,8 @@ static hr_facts facts_of(const hr_device_limits *limits) {
                                                      HR_FACT_PACKED_PRODUCTS | HR_FACT_GROUPED_PRODUCTS |
                                                      HR_FACT_ROWS_CHOOSE | HR_FACT_PARTIAL_SUMS | stacked
                                                : 0;
-    return (hr_facts){.set = HR_FACT_BYTE_PRODUCTS | few,
+    const unsigned joined = limits->compute == 90 && limits->tensor_maps ? HR_FACT_BACKWARD_JOINED : 0;
+    return (hr_facts){.set = HR_FACT_BYTE_PRODUCTS | few | joined,
                       .thin_f32 = THIN,
                       .thin = THIN,
                       .guess_bytes = sizeof(float),
