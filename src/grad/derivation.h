@@ -37,6 +37,9 @@ typedef struct hr_derivation {
     const hr_function *source;
     const hr_gradient_options *options;
     hr_gradient_mode mode;
+    bool chosen;            /* what is saved was chosen by cost */
+    const int64_t *extents; /* with `work`: at these */
+    hr_work *work;          /* to be filled instead of a text; NULL = not wanted */
     hr_graph *graph; /* its tensors: the source's by the same numbers, then cotangents, gradients, locals */
     hr_algebra *algebra;
     int *index_of;        /* an index of the source -> the one that stands for all of its name and extent */
@@ -128,6 +131,11 @@ hr_expr *hr_product_rounded(hr_derivation *derivation, hr_expr *body, hr_index_s
 
 /* The tangent of each statement that changes, or that is wanted; those of parameters are in `cotangents`. */
 hr_status hr_tangents(hr_derivation *derivation, int *count, hr_gradient_statement **out);
+
+/* ---- saving.c ---- */
+
+/* The local as a result of the forward kernel: one that its statement rounds to 16 bits has these. */
+void hr_saved_as(const hr_function *source, int local, hr_tensor *out);
 
 /* ---- gradient.c ---- */
 

@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ARENA = HR_PLAN_RESERVE + (96 << 20) };
-
 static hr_status derivation_status(const hr_derivation *derivation) {
     return derivation->graph->full
                ? hr_fail(HR_BAD_INPUT, "kernel %.60s is too large to derive: split it into several",
@@ -142,16 +140,6 @@ static const char *gradient_name(hr_derivation *derivation, const char *name) {
     return hr_name_free(derivation, hr_arena_format(derivation->graph->arena, "d%s", name));
 }
 
-/* A local that its statement rounds to 16 bits is saved in them; any other as it is computed. */
-static void saved_as(const hr_function *source, int local, hr_tensor *out) {
-    for (int s = 0; s < source->statement_count; s++) {
-        const hr_expr *value = source->statements[s].value;
-        if (source->statements[s].tensor != local || !hr_rounds_to_half(value)) continue;
-        out->dtype = value->dtype;
-        out->variable = value->variable;
-    }
-}
-
 static void tensors_prepare(hr_derivation *derivation) {
     const hr_function *source = derivation->source;
     hr_arena *arena = derivation->graph->arena;
@@ -174,8 +162,12 @@ static void tensors_prepare(hr_derivation *derivation) {
         derivation->saved[t] = tensor->role == HR_ROLE_RESULT
                                    ? !options->recompute || !list_has(options->recompute, tensor->name)
                                    : options->save && list_has(options->save, tensor->name);
-        if (derivation->saved[t] && tensor->role == HR_ROLE_LOCAL)
-            saved_as(source, t, &derivation->graph->function->tensors[t]);
+        if (derivation->saved[t] && tensor->role == HR_ROLE_LOCAL) {
+            hr_tensor kept;
+            hr_saved_as(source, t, &kept);
+            derivation->graph->function->tensors[t].dtype = kept.dtype;
+            derivation->graph->function->tensors[t].variable = kept.variable;
+        }
         const bool given =
             derivation->mode == HR_MODE_FORWARD ? is_wanted(options, tensor) : hr_is_derived(derivation, t);
         if (!given) continue;
@@ -377,6 +369,7 @@ static void kernel_assemble(const hr_derivation *derivation, hr_function *kernel
             statement->subscripts[a] = hr_rewriting_of(&rewriting, function->statements[s].subscripts[a]);
     }
     hr_rewriting_end(&rewriting);
+    kernel->expr_count = function->expr_count;
     kernel->name = derivation->options->name
                        ? derivation->options->name
                        : hr_arena_format(graph->arena, "%s_backward", derivation->source->name);
@@ -396,13 +389,35 @@ static void append_names(hr_text *out, const hr_function *function,
     }
 }
 
+static bool is_saved(const hr_gradient_options *options, const hr_tensor *tensor) {
+    return tensor->role == HR_ROLE_LOCAL && options->save && list_has(options->save, tensor->name);
+}
+
+/* What it takes of the forward kernel beside results. */
+static void append_saved(const hr_derivation *derivation, const hr_function *kernel, hr_text *out) {
+    bool any = false;
+    for (int t = 0; t < kernel->parameter_count; t++)
+        for (int l = hr_function_arguments(derivation->source); l < derivation->source->tensor_count; l++)
+            any = any || (is_saved(derivation->options, &derivation->source->tensors[l]) &&
+                          strcmp(kernel->tensors[t].name, derivation->source->tensors[l].name) == 0);
+    if (!any) return;
+    hr_text_format(out, ". It takes ");
+    append_names(out, derivation->source, is_saved, derivation->options);
+    hr_text_format(out, " from the forward kernel that --forward prints%s",
+                   derivation->chosen ? ": cheaper to read than to compute again" : "");
+}
+
+/* The kernel as text, or what it asks for. */
 static hr_status write_kernel(const hr_derivation *derivation, hr_text *out) {
     hr_function kernel;
     kernel_assemble(derivation, &kernel);
     HR_TRY(derivation_status(derivation));
+    if (derivation->work) return hr_work_count(&kernel, derivation->extents, derivation->work);
     hr_text_format(out, "# %s: the gradient of %s for ", kernel.name, derivation->source->name);
     append_names(out, derivation->source, is_wanted, derivation->options);
-    hr_text_format(out, ", " HR_DERIVED_BY "\n");
+    hr_text_format(out, ", " HR_DERIVED_BY);
+    append_saved(derivation, &kernel, out);
+    hr_text_format(out, "\n");
     return hr_function_text(&kernel, out);
 }
 
@@ -443,19 +458,14 @@ static hr_status derive(hr_derivation *derivation, hr_text *out) {
     return write_kernel(derivation, out);
 }
 
-static hr_status derive_in(const hr_function *function, const hr_gradient_options *options,
-                           hr_gradient_mode mode, hr_gradient_argument *arguments, hr_text *out,
-                           hr_text *notes) {
+static hr_status derive_in(const hr_derivation *wanted, hr_text *out) {
+    const hr_function *function = wanted->source;
     const long before = hr_memory_wants();
     hr_arena *arena;
-    HR_TRY(check_options(function, options));
-    HR_TRY(hr_arena_create(ARENA, &arena));
+    HR_TRY(check_options(function, wanted->options));
+    HR_TRY(hr_arena_create(HR_GRADIENT_ARENA, &arena));
     hr_derivation *derivation = hr_arena_alloc(arena, sizeof *derivation);
-    derivation->source = function;
-    derivation->options = options;
-    derivation->mode = mode;
-    derivation->arguments = arguments;
-    derivation->notes = notes;
+    *derivation = *wanted;
     derivation->graph = hr_graph_create(function, arena);
     derivation->graph->keeps_variables = true;
     derivation->algebra = hr_algebra_create(derivation->graph);
@@ -466,48 +476,88 @@ static hr_status derive_in(const hr_function *function, const hr_gradient_option
     return status == HR_OK ? hr_text_status(out) : status;
 }
 
-hr_status hr_function_gradient(const hr_function *function, const hr_gradient_options *options,
-                               hr_gradient_argument *arguments, hr_text *out, hr_text *notes) {
-    return derive_in(function, options, HR_MODE_BACKWARD, arguments, out, notes);
+hr_status hr_function_gradient(const hr_gradient_choice *choice, hr_gradient_argument *arguments,
+                               hr_text *out, hr_text *notes) {
+    return derive_in(&(hr_derivation){.source = choice->function,
+                                      .options = &choice->options,
+                                      .chosen = choice->chosen,
+                                      .arguments = arguments,
+                                      .notes = notes},
+                     out);
+}
+
+hr_status hr_gradient_work(const hr_function *function, const hr_gradient_options *options,
+                           const int64_t *extents, hr_work *out) {
+    hr_text none = {0}, notes = {0};
+    const hr_status status = derive_in(
+        &(hr_derivation){
+            .source = function, .options = options, .extents = extents, .work = out, .notes = &notes},
+        &none);
+    hr_text_clear(&none);
+    hr_text_clear(&notes);
+    return status;
 }
 
 hr_status hr_function_tangent(const hr_function *function, const hr_gradient_options *options,
                               hr_gradient_argument *arguments, hr_text *out) {
-    return derive_in(function, options, HR_MODE_FORWARD, arguments, out, NULL);
+    return derive_in(
+        &(hr_derivation){
+            .source = function, .options = options, .mode = HR_MODE_FORWARD, .arguments = arguments},
+        out);
+}
+
+/* Locals that a statement reads. */
+static bool *locals_read(const hr_function *function, hr_arena *arena) {
+    bool *read = hr_arena_alloc(arena, (size_t)function->tensor_count + 1);
+    for (int s = 0; s < function->statement_count; s++) {
+        hr_expr_mark_read(function->statements[s].value, read);
+        for (int a = 0; a < function->statements[s].subscript_count; a++)
+            hr_expr_mark_read(function->statements[s].subscripts[a], read);
+    }
+    return read;
+}
+
+/* The tensors of the forward kernel that saves: arguments, saved locals, other locals that are read. `to`: -1
+ * = it has none. */
+static void saving_tensors(const hr_function *function, const hr_gradient_options *options, const bool *read,
+                           hr_function *saving, int *to) {
+    int count = 0;
+    for (int kind = 0; kind < 3; kind++)
+        for (int t = 0; t < function->tensor_count; t++) {
+            const bool declared = t < hr_function_arguments(function);
+            const bool saved =
+                !declared && options->save && list_has(options->save, function->tensors[t].name);
+            if ((declared ? 0 : saved ? 1 : 2) != kind) continue;
+            to[t] = -1;
+            if (kind == 2 && !read[t]) continue;
+            saving->tensors[count] = function->tensors[t];
+            if (saved) hr_saved_as(function, t, &saving->tensors[count]);
+            saving->result_count += saved;
+            to[t] = count++;
+        }
 }
 
 hr_status hr_function_saving(const hr_function *function, const hr_gradient_options *options, hr_text *out) {
     const long before = hr_memory_wants();
     hr_arena *arena;
     HR_TRY(check_options(function, options));
-    HR_TRY(hr_arena_create(ARENA, &arena));
+    HR_TRY(hr_arena_create(HR_GRADIENT_ARENA, &arena));
     hr_graph *graph = hr_graph_create(function, arena);
     graph->keeps_variables = true;
     hr_function saving = *function;
+    if (options->name) saving.name = options->name;
     const size_t tensors = (size_t)function->tensor_count + 1;
     renumbering numbers = {graph, function, function->tensors,
                            hr_arena_alloc(arena, tensors * sizeof *numbers.to)};
     saving.tensors = hr_arena_alloc(arena, tensors * sizeof *saving.tensors);
     saving.statements =
         hr_arena_alloc(arena, ((size_t)function->statement_count + 1) * sizeof *saving.statements);
-    int count = 0;
-    for (int kind = 0; kind < 3; kind++) /* arguments, saved locals, other locals */
-        for (int t = 0; t < function->tensor_count; t++) {
-            const bool declared = t < hr_function_arguments(function);
-            const bool saved =
-                !declared && options->save && list_has(options->save, function->tensors[t].name);
-            if ((declared ? 0 : saved ? 1 : 2) != kind) continue;
-            saving.tensors[count] = function->tensors[t];
-            if (saved) {
-                saving.tensors[count].role = HR_ROLE_RESULT;
-                saved_as(function, t, &saving.tensors[count]);
-            }
-            saving.result_count += saved;
-            numbers.to[t] = count++;
-        }
+    saving_tensors(function, options, locals_read(function, arena), &saving, numbers.to);
+    saving.statement_count = 0;
     hr_rewriting rewriting = {.graph = graph, .after = renumbered, .context = &numbers};
     for (int s = 0; s < function->statement_count && !graph->full; s++) {
-        hr_statement *statement = &saving.statements[s];
+        if (numbers.to[function->statements[s].tensor] < 0) continue;
+        hr_statement *statement = &saving.statements[saving.statement_count++];
         *statement = function->statements[s];
         statement->tensor = numbers.to[statement->tensor];
         statement->value = hr_rewriting_of(&rewriting, statement->value);

@@ -352,14 +352,15 @@ static hr_visit is_stop(const hr_expr *node, const void *nothing) {
 }
 
 /* The texts of the derived kernels, read. */
-static hr_status read_derived(comparison *c, const hr_function *function,
-                              const hr_gradient_options *options) {
+static hr_status read_derived(comparison *c, const hr_gradient_choice *choice) {
+    const hr_function *function = choice->function;
     hr_text text = {0}, notes = {0}, ahead = {0};
     const size_t room = 3 * (size_t)function->tensor_count + 1;
     c->arguments = hr_arena_alloc(c->arena, room * sizeof *c->arguments);
     c->tangent_arguments = hr_arena_alloc(c->arena, room * sizeof *c->tangent_arguments);
-    hr_status status = hr_function_gradient(function, options, c->arguments, &text, &notes);
-    if (status == HR_OK) status = hr_function_tangent(function, options, c->tangent_arguments, &ahead);
+    hr_status status = hr_function_gradient(choice, c->arguments, &text, &notes);
+    if (status == HR_OK)
+        status = hr_function_tangent(function, &choice->options, c->tangent_arguments, &ahead);
     if (status == HR_OK)
         status = hr_program_parse("derived.hr", hr_text_data(&text), text.length, &c->program);
     if (status == HR_OK)
@@ -388,17 +389,20 @@ static hr_status count_work(const hr_function *function, double *bytes, double *
     return HR_OK;
 }
 
-static hr_status compare(comparison *c, const hr_function *function, const hr_gradient_options *options) {
-    for (int s = 0; s < function->statement_count; s++)
-        if (hr_expr_find(function->statements[s].value, is_stop, NULL))
+static hr_status compare(comparison *c, const hr_function *given, const hr_gradient_options *options) {
+    for (int s = 0; s < given->statement_count; s++)
+        if (hr_expr_find(given->statements[s].value, is_stop, NULL))
             return hr_fail(HR_BAD_INPUT,
                            "kernel %.60s has stop(...), or sign(x), which is made with it: its gradient is "
                            "not that of its values, so it cannot "
                            "be compared with their differences",
-                           function->name);
+                           given->name);
     hr_gradient_options plain = *options;
     plain.accumulate = false;
-    HR_TRY(read_derived(c, function, &plain));
+    hr_gradient_choice choice;
+    HR_TRY(hr_gradient_choose(given, &plain, c->arena, &choice));
+    const hr_function *function = choice.function;
+    HR_TRY(read_derived(c, &choice));
     HR_TRY(hr_function_in_f64(function, c->arena, &c->source));
     HR_TRY(hr_function_in_f64(&c->program->functions[0], c->arena, &c->derived));
     HR_TRY(hr_function_in_f64(&c->tangent_program->functions[0], c->arena, &c->tangent));

@@ -13,12 +13,39 @@ static hr_gradient_options options_of(const hr_gradient_options *given) {
     return options;
 }
 
+/* What is wanted of a kernel of a text, with what the options leave open. */
+typedef struct chosen_gradient {
+    hr_program *program;
+    hr_arena *arena;
+    hr_gradient_choice choice;
+} chosen_gradient;
+
 static hr_status find(const char *path, const char *text, size_t length, const char *kernel,
                       hr_program **program, const hr_function **function) {
     HR_TRY(hr_program_parse(path ? path : "text", text ? text : "", text ? length : 0, program));
     const hr_status status = hr_program_find(*program, kernel, function);
     if (status != HR_OK) hr_program_destroy(*program);
     return status;
+}
+
+static hr_status choose(const char *path, const char *text, size_t length, const char *kernel,
+                        const hr_gradient_options *options, chosen_gradient *out) {
+    const hr_gradient_options wanted = options_of(options);
+    const hr_function *function;
+    HR_TRY(find(path, text, length, kernel, &out->program, &function));
+    hr_status status = hr_arena_create(HR_GRADIENT_ARENA, &out->arena);
+    if (status == HR_OK) {
+        status = hr_gradient_choose(function, &wanted, out->arena, &out->choice);
+        if (status == HR_OK) return HR_OK;
+        hr_arena_destroy(out->arena);
+    }
+    hr_program_destroy(out->program);
+    return status;
+}
+
+static void forget(chosen_gradient *gradient) {
+    hr_arena_destroy(gradient->arena);
+    hr_program_destroy(gradient->program);
 }
 
 /* The text's memory becomes the caller's. */
@@ -34,15 +61,13 @@ static hr_status give(hr_status status, hr_text *text, char **out) {
 
 hr_status hr_gradient_text(const char *path, const char *text, size_t length, const char *kernel,
                            const hr_gradient_options *options, char **out, char **notes) {
-    const hr_gradient_options wanted = options_of(options);
-    hr_program *program;
-    const hr_function *function;
+    chosen_gradient gradient;
     hr_text made = {0}, said = {0};
     char *made_text, *said_text;
     if (!out || !notes) return hr_fail(HR_BAD_INPUT, "hr_gradient_text: there is no place for the result");
-    HR_TRY(find(path, text, length, kernel, &program, &function));
-    hr_status status = hr_function_gradient(function, &wanted, NULL, &made, &said);
-    hr_program_destroy(program);
+    HR_TRY(choose(path, text, length, kernel, options, &gradient));
+    hr_status status = hr_function_gradient(&gradient.choice, NULL, &made, &said);
+    forget(&gradient);
     status = give(status, &made, &made_text);
     if (status != HR_OK) {
         hr_text_clear(&said);
@@ -60,14 +85,12 @@ hr_status hr_gradient_text(const char *path, const char *text, size_t length, co
 
 hr_status hr_gradient_forward_text(const char *path, const char *text, size_t length, const char *kernel,
                                    const hr_gradient_options *options, char **out) {
-    const hr_gradient_options wanted = options_of(options);
-    hr_program *program;
-    const hr_function *function;
+    chosen_gradient gradient;
     hr_text made = {0};
     if (!out) return hr_fail(HR_BAD_INPUT, "hr_gradient_forward_text: there is no place for the result");
-    HR_TRY(find(path, text, length, kernel, &program, &function));
-    const hr_status status = hr_function_saving(function, &wanted, &made);
-    hr_program_destroy(program);
+    HR_TRY(choose(path, text, length, kernel, options, &gradient));
+    const hr_status status = hr_function_saving(gradient.choice.function, &gradient.choice.options, &made);
+    forget(&gradient);
     return give(status, &made, out);
 }
 

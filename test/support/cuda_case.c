@@ -19,7 +19,7 @@
 #include <time.h>
 
 /* MANY, FEW: one of so many elements is spoiled. */
-enum { GRIDS_MAX = 64, ARGUMENTS_MAX = 32, MANY = 61, FEW = 4999 };
+enum { GRIDS_MAX = 64, ARGUMENTS_MAX = 48, MANY = 61, FEW = 4999 };
 
 typedef struct case_array {
     int64_t shape[HR_RANK_MAX], strides[HR_RANK_MAX], elements,

@@ -108,18 +108,22 @@ static void test_backward(void **state) {
     }
 }
 
-/* A transformer's block and its derived backward pass: what is rounded is kept in 16 bits. */
+/* A transformer's block, the same for training and its derived backward pass: what is rounded is kept in 16
+ * bits; attention is one kernel, and its gradients are two, though others read them. */
 static void test_block(void **state) {
     (void)state;
-    static const char *const files[] = {"gpt2_block", "gpt2_block_backward"};
-    for (int f = 0; f < 2; f++) {
+    static const struct {
+        const char *name;
+        int narrow, attention, gradients; /* locals of 16 bits, stages */
+    } files[] = {{"gpt2_block", 6, 3, 0}, {"gpt2_block_training", 3, 3, 0}, {"gpt2_block_backward", 6, 0, 5}};
+    for (int f = 0; f < 3; f++) {
         char path[512];
         hr_program *program;
         hr_plan *plan;
         size_t length;
         int64_t extents[EXTENTS_MAX];
         cuda_case one = {.extents = extents, .limits = cuda_case_limits(90, 132), .seed = 3, .points = 60};
-        snprintf(path, sizeof path, "%s/examples/%s.hr", HR_SOURCE_DIR, files[f]);
+        snprintf(path, sizeof path, "%s/examples/%s.hr", HR_SOURCE_DIR, files[f].name);
         char *text = file_text(path, &length);
         assert_non_null(text);
         if (hr_program_parse(path, text, length, &program) != HR_OK) fail_msg("%s", hr_last_error());
@@ -133,10 +137,17 @@ static void test_block(void **state) {
                 if (one.function->extents[e][0] == sizes[s].name) extents[e] = sizes[s].size;
         }
         assert_int_equal(hr_schedule_create(one.function, extents, NULL, &one.limits, NULL, &plan), HR_OK);
-        int narrow = 0;
+        int narrow = 0, attention = 0, gradients = 0;
+        for (int i = 0; i < plan->stage_count; i++) {
+            const hr_schedule *schedule = plan->stages[i].schedule;
+            attention += schedule->kind == HR_SCHEDULE_CUDA_ATTENTION;
+            gradients += schedule->kind == HR_SCHEDULE_CUDA_BACKWARD;
+        }
+        assert_int_equal(attention, files[f].attention);
+        assert_int_equal(gradients, files[f].gradients);
         for (int t = hr_function_arguments(plan->normal); t < plan->normal->tensor_count; t++)
             narrow += plan->materialised[t] && plan->normal->tensors[t].dtype == HR_BF16;
-        if (narrow < 5) fail_msg("%d locals of %s are kept in 16 bits", narrow, files[f]);
+        if (narrow < files[f].narrow) fail_msg("%d locals of %s are kept in 16 bits", narrow, files[f].name);
         expect_right(&one, f);
         hr_plan_destroy(plan);
         hr_program_destroy(program);

@@ -48,12 +48,14 @@ static const hr_expr *open_value(const backward_printer *t, const hr_expr *value
 /* What a stage of the two first keeps for others. */
 static void print_steps(backward_printer *t, hr_backward_stage which) {
     hr_printer *p = t->p;
-    const hr_stage *stage = stage_of(t, which);
+    const hr_stage *stage = stage_of(t, which), *walked = p->stage;
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
         if (!step->stored) continue;
         const char *text = hr_expr_text(p, open_value(t, step->value));
+        p->stage = stage; /* the step's name has its number there */
         hr_emit_step_value(p, step, text, step->value->type);
+        p->stage = walked;
     }
 }
 
