@@ -332,9 +332,11 @@ typedef struct hr_gradient_options {
     const char *of;        /* results; default: all floats but those that are there for the backward pass, as
                               rstd or lse: reductions that another statement reads */
     const char *wrt;       /* parameters; default: all float tensors */
-    const char *save;      /* locals that the forward kernel is to give as results */
+    const char *save;      /* locals that the forward kernel is to give as results, "" = none; default: those
+                              that cost less to write and read than to compute again, and, under names of their
+                              own, the logsumexp of a softmax and what an activation of a product takes */
     const char *recompute; /* results that are computed again instead of taken */
-    const char *name;      /* of the kernel; default: <kernel>_backward */
+    const char *name;      /* of the kernel; default: <kernel>_backward; the forward one keeps its own */
     bool accumulate;       /* gradients of weights are added into inout tensors */
 } hr_gradient_options;
 
@@ -345,7 +347,7 @@ typedef struct hr_gradient_options {
  * "" = nothing) are for free(). HR_BAD_INPUT names what is not there, or an inout tensor on the way. */
 HR_API hr_status hr_gradient_text(const char *path, const char *text, size_t length, const char *kernel,
                                   const hr_gradient_options *options, char **out, char **notes);
-/* The forward kernel with the locals of `save` as results. */
+/* The forward kernel with what the gradient of the same options takes of it as results. */
 HR_API hr_status hr_gradient_forward_text(const char *path, const char *text, size_t length,
                                           const char *kernel, const hr_gradient_options *options, char **out);
 

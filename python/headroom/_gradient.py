@@ -46,7 +46,7 @@ def derived_names(made: Sequence[str], of: Sequence[str]) -> dict[str, str]:
 @functools.lru_cache(maxsize=1024)
 def backward_of(kernel: Kernel, of: tuple[str, ...], wrt: tuple[str, ...]) -> Kernel:
     """The kernel of the gradient of these results for these parameters; derived once."""
-    text, _ = gradient_text(kernel, of=",".join(of), wrt=",".join(wrt))
+    text, _ = gradient_text(kernel, of=",".join(of), wrt=",".join(wrt), save="")  # the forward kernel is what it is
     return Kernel(text, f"{kernel.path} (gradient)")
 
 
@@ -92,7 +92,7 @@ def grad(
     *,
     of: str | None = None,
     wrt: str | None = None,
-    save: str | None = None,
+    save: str | None = "",
     recompute: str | None = None,
     name: str | None = None,
     accumulate: bool = False,
@@ -101,6 +101,7 @@ def grad(
     and gives the gradients (`dx`). Its own gradient is the second derivative.
 
     of: results; all floats but those that exist for the backward pass. wrt: parameters; all float tensors.
+    save: locals that the forward kernel gives as results; None: chosen by cost.
     accumulate: gradients of weights are added into inout tensors.
     """
     if isinstance(kernel, str):
