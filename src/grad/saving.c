@@ -55,24 +55,26 @@ static hr_visit unsee_bound(void *context, const hr_expr *node) {
     return HR_VISIT_ON;
 }
 
-/* The indices that the value depends on, in the statement's order; -1: some are not the statement's. */
+/* The indices that the value depends on, those of the statement first; -1: too many. */
 static int indices_of(naming *n, const hr_expr *value, int *out) {
     const hr_function *function = n->graph->function;
-    int count = 0, all = 0;
+    int count = 0;
     memset(n->seen, 0, (size_t)function->index_count + 1);
     hr_expr_mark_indices(value, n->seen);
     hr_expr_visit(value, unsee_bound, n);
-    for (int i = 0; i < n->statement->domain_count; i++)
-        if (n->seen[n->statement->domain[i]]) out[count++] = n->statement->domain[i];
+    for (int own = 1; own >= 0; own--)
+        for (int i = 0; i < function->index_count && count < HR_RANK_MAX; i++)
+            if (n->seen[i] && own == hr_indices_have(n->statement->domain, n->statement->domain_count, i))
+                out[count++] = i;
     for (int i = 0; i < function->index_count; i++)
-        all += n->seen[i];
-    return all == count && count <= HR_RANK_MAX ? count : -1;
+        if (n->seen[i] && !hr_indices_have(out, count, i)) return -1;
+    return count;
 }
 
 /* The element of a local that holds the value; NULL: it can have none. */
 static hr_expr *named(naming *n, const char *name, hr_expr *value) {
     hr_graph *graph = n->graph;
-    int indices[HR_DOMAIN_MAX];
+    int indices[HR_RANK_MAX];
     hr_expr *shape[HR_RANK_MAX], *subscripts[HR_RANK_MAX];
     for (int i = 0; i < n->count; i++)
         if (n->value[i] == value) return n->element[i];
