@@ -153,7 +153,6 @@ static void print_row(hr_cuda_stage *s) {
         hr_cuda_print_next_staging(s);
     if (hr_cuda_loads_ahead(s->c)) hr_cuda_print_next_loads(s, hr_cuda_print_task_indices);
     hr_cuda_print_task_indices(s);
-    if (s->c->rows == HR_CUDA_ROWS_BLOCK) hr_cuda_name_block_values(s);
     if (s->c->ends == HR_CUDA_ENDS_SHIFTED && hr_cuda_is_resident(s->c))
         hr_print(p, "const int rest = task + 1 < tasks ? %" PRId64 " : %" PRId64 "; /* that may be read */",
                  s->c->row + s->c->vector, s->c->row);
@@ -166,7 +165,10 @@ static void print_row(hr_cuda_stage *s) {
         hr_print(p, "ptx_copy_wait_all();");
     hr_cuda_declare_stash(s);
     for (int pass = 0; pass < s->stage->pass_count; pass++) {
+        const bool block_values = pass == 0 && s->c->rows == HR_CUDA_ROWS_BLOCK;
+        if (block_values) hr_cuda_begin_block_values(s);
         print_row_steps(s, pass);
+        if (block_values) hr_cuda_end_block_values(s);
         if (pass == 0 && s->c->rows == HR_CUDA_ROWS_RING) hr_cuda_print_ring_wait(s);
         if (hr_cuda_is_merged_pass(s, pass)) {
             hr_cuda_print_merged_values(s, pass);

@@ -255,16 +255,9 @@ static hr_visit name_value(void *stage, const hr_expr *node) {
         const char *offset =
             hr_emit_offset(s->p, node->tensor, node->args, s->function->tensors[node->tensor].rank);
         s->p->buffer[node->id] = hr_cuda_value_of(
-            s, node, hr_format(s->p, "%s[place + (int)(%s - task * %" PRId64 ")]", slot, offset, s->c->row));
+            s, node, hr_format(s->p, "%s[(int)(%s - first * %" PRId64 ")]", slot, offset, s->c->row));
     }
     return HR_VISIT_PAST;
-}
-
-void hr_cuda_name_block_values(hr_cuda_stage *s) {
-    hr_walk walk = {.enter = name_value, .context = s};
-    for (int i = 0; i < s->stage->step_count; i++)
-        if (s->stage->steps[i].kind == HR_STEP_ROW) hr_walk_through(&walk, s->stage->steps[i].value);
-    hr_printer_walked(s->p, &walk);
 }
 
 static hr_visit forget_value(void *stage, const hr_expr *node) {
@@ -273,15 +266,37 @@ static hr_visit forget_value(void *stage, const hr_expr *node) {
     return HR_VISIT_ON;
 }
 
-static void forget_block_values(hr_cuda_stage *s) {
-    hr_walk walk = {.enter = forget_value, .context = s};
-    for (int i = 0; i < s->stage->step_count; i++)
-        if (s->stage->steps[i].kind == HR_STEP_ROW) hr_walk_through(&walk, s->stage->steps[i].value);
+static hr_visit has_value(void *stage, const hr_expr *node) {
+    const hr_cuda_stage *s = stage;
+    return hr_visit_until(node->op == HR_OP_ELEMENT && s->p->buffer[node->id]);
+}
+
+/* The values before the first pass: after it, a place may have a result. Returns whether a visit found one.
+ */
+static bool visit_first_values(hr_cuda_stage *s, hr_visit (*visit)(void *, const hr_expr *)) {
+    hr_walk walk = {.enter = visit, .context = s};
+    bool found = false;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->kind == HR_STEP_ROW && step->pass == 0)
+            found = hr_walk_through(&walk, step->value) != NULL || found;
+    }
     hr_printer_walked(s->p, &walk);
+    return found;
+}
+
+void hr_cuda_begin_block_values(hr_cuda_stage *s) {
+    visit_first_values(s, name_value);
+}
+
+void hr_cuda_end_block_values(hr_cuda_stage *s) {
+    if (visit_first_values(s, has_value) && s->c->row_threads <= 32)
+        hr_print(s->p, "__syncwarp(); /* the row's lanes have read what one of them will write over */");
+    visit_first_values(s, forget_value);
 }
 
 void hr_cuda_print_block_out(hr_cuda_stage *s) {
-    forget_block_values(s);
+
     if (!hr_cuda_asks_live(s->c)) hr_cuda_close(s->p);
     if (s->c->row_rounds > 1) hr_cuda_close(s->p);
 }

@@ -46,9 +46,10 @@ void hr_cuda_print_block_slots(hr_cuda_stage *s);
 /* In the loop: copies of the block's rows begin and are waited for, and a thread's first row is begun; its
  * last is ended; the block's rows are sent back. */
 void hr_cuda_print_block_in(hr_cuda_stage *s);
-/* Single elements of the row in hand are taken from shared memory, too: a load of their own would wait behind
- * all that the copy engine has asked for. After the row's indices. */
-void hr_cuda_name_block_values(hr_cuda_stage *s);
+/* Around the values of a row before its first pass: single elements that they ask for are taken from shared
+ * memory, too. A load of their own would wait behind all that the copy engine has asked for. */
+void hr_cuda_begin_block_values(hr_cuda_stage *s);
+void hr_cuda_end_block_values(hr_cuda_stage *s);
 void hr_cuda_print_block_out(hr_cuda_stage *s);
 void hr_cuda_print_returning(hr_cuda_stage *s);
 
