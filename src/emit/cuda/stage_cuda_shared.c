@@ -254,8 +254,10 @@ static hr_visit name_value(void *stage, const hr_expr *node) {
         if (!slot || !is_of_row(s, node, whole)) continue;
         const char *offset =
             hr_emit_offset(s->p, node->tensor, node->args, s->function->tensors[node->tensor].rank);
-        s->p->buffer[node->id] = hr_cuda_value_of(
-            s, node, hr_format(s->p, "%s[(int)(%s - first * %" PRId64 ")]", slot, offset, s->c->row));
+        const char *bits =
+            hr_format(s->p, "%s[place + (int)(%s - task * %" PRId64 ")]", slot, offset, s->c->row);
+        if (hr_cuda_asks_live(s->c)) bits = hr_format(s->p, "(live ? %s : 0)", bits);
+        s->p->buffer[node->id] = hr_cuda_value_of(s, node, bits);
     }
     return HR_VISIT_PAST;
 }
