@@ -510,6 +510,10 @@ HR_API hr_status hr_sequence_launch(hr_sequence *sequence, int64_t step);
  * still run. */
 HR_API hr_status hr_sequence_prepare(hr_sequence *sequence, int64_t step);
 
+/* hr_sequence_launch call by call, each checked against its text on what the calls before it made: `points`
+ * elements of each, 0 = 64. *out: the worst of all, and in `where` which call's it is. Waited for. */
+HR_API hr_status hr_sequence_check(hr_sequence *sequence, int64_t step, int64_t points, hr_check *out);
+
 typedef enum hr_sequence_timing {
     HR_TIMING_WHOLE, /* one time for all, as they overlap */
     HR_TIMING_CALLS  /* each call for itself, one behind the other */

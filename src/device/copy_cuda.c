@@ -116,7 +116,7 @@ static hr_cu_result copy_directly(hr_device_cuda *cuda, void *to, const void *fr
     hr_cu_address to_device = (hr_cu_address)(uintptr_t)to, from_device = (hr_cu_address)(uintptr_t)from;
     return direction == TO_DEVICE     ? driver->upload(to_device, from, size, cuda->stream)
            : direction == FROM_DEVICE ? driver->download(to, from_device, size, cuda->stream)
-                                      : driver->copy(to_device, from_device, size, cuda->stream);
+                                      : driver->copy_any(to_device, from_device, size, cuda->stream);
 }
 
 static hr_cu_result copy_staged(hr_device_cuda *cuda, void *to, const void *from, size_t size,

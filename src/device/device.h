@@ -116,7 +116,7 @@ typedef struct hr_device_ops {
     /* After all that was launched before; complete on return. */
     hr_status (*upload)(struct hr_device *device, void *to, const void *from, size_t size);
     hr_status (*download)(struct hr_device *device, void *to, const void *from, size_t size);
-    /* Within the device's memory. */
+    /* Within the device's memory, and between it and pinned memory. */
     hr_status (*copy)(struct hr_device *device, void *to, const void *from, size_t size);
     /* Waits for all launches. */
     hr_status (*synchronise)(struct hr_device *device);

@@ -23,6 +23,7 @@ typedef struct step_times {
     kernel_time *kernels; /* the slowest first */
     int count;
     double seconds, bytes, floor;
+    double graph; /* seconds of all calls as one CUDA graph; 0 = not timed */
 } step_times;
 
 static int by_falling_time(const void *a, const void *b) {
@@ -95,6 +96,10 @@ static hr_status sequence_text(const step_times *times, bool floors, const hr_re
     for (int i = 0; i < times->count; i++)
         all.calls += times->kernels[i].calls;
     kernel_line(&paper, &all, times, floors);
+    if (times->graph > 0) {
+        const kernel_time graph = {"as one graph", all.calls, times->graph, times->bytes, times->floor};
+        kernel_line(&paper, &graph, times, floors);
+    }
     return hr_text_give(&paper.text, out);
 }
 
@@ -103,8 +108,11 @@ hr_status hr_report_sequence_text(const hr_sequence *sequence, const hr_roof *ro
     HR_TRY(hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__));
     HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     step_times times;
+    hr_sequence_info info;
     const double launches = (double)hr_sequence_launches(sequence);
     hr_status status = times_make(&sequence, 1, launches > 0 ? launches : 1, roof, &times);
+    if (status == HR_OK) status = hr_sequence_info_get(sequence, &info);
+    if (status == HR_OK && info.replays > 0) times.graph = info.seconds;
     if (status == HR_OK) status = sequence_text(&times, roof != NULL, style, out);
     free(times.kernels);
     return status;

@@ -428,6 +428,39 @@ hr_status hr_kernel_execute_by(hr_kernel *kernel, const hr_array *arrays, int co
     return status;
 }
 
+/* The instance is bound to the arrays, with the values of scalars, as if it were the caller's own kernel. */
+static hr_status call_check(call *call, hr_shapes *shapes, int64_t points, hr_check *out) {
+    hr_kernel *made = shapes->instance->kernel;
+    hr_prepared there = *shapes->state;
+    const hr_checking checking = {.prepared = &there, .points = points};
+    int64_t extents[made->function->extent_count + 1];
+    HR_TRY(extents_solve(call, made, extents));
+    HR_TRY(tables_fill(call, made));
+    HR_TRY(hr_overlap_check_arrays(made, call->placed));
+    for (int i = 0; i < made->argument_count; i++)
+        if (hr_tensor_is_scalar(hr_kernel_tensor(made, i)))
+            made->bindings[i].given = made->bindings[i].scalar = call->scalars[i];
+    there.extents = shapes->extents;
+    there.launch_threads = shapes->threads;
+    there.scratch_size = shapes->scratch_size;
+    if (shapes->launches) there.launches = shapes->launches;
+    made->current = NULL;
+    return hr_check_run(made, &checking, out);
+}
+
+hr_status hr_kernel_execute_check(hr_kernel *kernel, const hr_array *arrays, int count, int64_t points,
+                                  hr_check *out) {
+    call call;
+    hr_shapes *shapes;
+    HR_TRY(call_begin(&call, kernel, arrays, count, NULL));
+    HR_TRY(shapes_get(&call, &shapes));
+    pthread_mutex_lock(&kernel->shapes->making); /* of what the instance is bound to */
+    hr_status status = call_check(&call, shapes, points, out);
+    pthread_mutex_unlock(&kernel->shapes->making);
+    hr_shapes_release(kernel->shapes, shapes);
+    return status;
+}
+
 hr_status hr_kernel_execute_work(hr_kernel *kernel, const hr_array *arrays, int count, const hr_roof *roof,
                                  hr_work *work, hr_floor *floor) {
     call call;

@@ -233,6 +233,10 @@ hr_status hr_kernel_execute_work(hr_kernel *kernel, const hr_array *arrays, int 
 typedef hr_status (*hr_execution_fn)(void *context, const hr_shapes *shapes, const hr_execution *execution);
 hr_status hr_kernel_execute_by(hr_kernel *kernel, const hr_array *arrays, int count, hr_execution_fn use,
                                void *context, hr_shapes **out);
+/* hr_kernel_execute, waited for, by the code that serves such calls; `points` elements of what it wrote are
+ * compared with what the text means. */
+hr_status hr_kernel_execute_check(hr_kernel *kernel, const hr_array *arrays, int count, int64_t points,
+                                  hr_check *out);
 
 /* ---- part.c ---- */
 

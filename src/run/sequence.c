@@ -17,6 +17,7 @@
 #include <string.h>
 
 #define ALIGNMENT   256               /* a line of every cache */
+#define POINTS      64                /* of a call that are checked, where nobody says how many */
 #define BUFFER_MOST ((size_t)1 << 48) /* bytes, so that sums of sizes do not overflow */
 
 /* ---- building ---- */
@@ -102,8 +103,8 @@ static hr_status item_add(hr_sequence *sequence, hr_kernel *kernel, const hr_seq
     for (int i = 0; i < count; i++) {
         HR_TRY(grow((void **)&sequence->arrays, first + i, &sequence->array_room, sizeof *sequence->arrays));
         sequence->arrays[first + i] = arrays[i];
-        item.varies |=
-            array_varies(&arrays[i]) || (kernel && hr_tensor_is_scalar(hr_kernel_tensor(kernel, i)));
+        item.varies |= array_varies(&arrays[i]);
+        item.has_scalars |= kernel && hr_tensor_is_scalar(hr_kernel_tensor(kernel, i));
     }
     for (int i = 0; i < count; i++) {
         if (arrays[i].buffer < 0) continue;
@@ -314,13 +315,19 @@ bool hr_sequence_goes_on(const hr_sequence *sequence, int i) {
                               sequence->item_count);
 }
 
+/* Between any two places; complete on return. */
+static hr_status copy_now(struct hr_device *device, void *to, const void *from, size_t bytes) {
+    if (device->ops->copy) return device->ops->copy(device, to, from, bytes);
+    if (bytes) memmove(to, from, bytes);
+    return HR_OK;
+}
+
 static hr_status item_run(const hr_sequence *sequence, const hr_sequence_item *item, int64_t step) {
     hr_sequence_arrays made;
     HR_TRY(hr_sequence_arrays_make(sequence, item, step, &made));
     if (item->kernel) return hr_kernel_execute(item->kernel, made.arrays, item->count, NULL);
     const size_t bytes = hr_sequence_copy_bytes(&made.arrays[0]);
-    if (bytes) memmove(made.arrays[0].data, made.arrays[1].data, bytes);
-    return HR_OK;
+    return copy_now(sequence->device, made.arrays[0].data, made.arrays[1].data, bytes);
 }
 
 /* On the host, where a launch is over when it returns: each is timed. */
@@ -396,6 +403,51 @@ hr_status hr_sequence_launch_timed(hr_sequence *sequence, int64_t step, hr_seque
         return hr_fail(HR_BAD_INPUT, "a launch is timed as a whole or by its calls, not as %d", (int)timing);
     return sequence->device->ops->replay ? hr_sequence_replay_time(sequence, step, timing)
                                          : host_launch(sequence, step);
+}
+
+/* ---- checking ---- */
+
+/* What is wrong, or nearest to its tolerance, of all calls; elements are counted. */
+static void check_join(const hr_sequence *sequence, int i, const hr_check *one, hr_check *all) {
+    const double before = all->tolerance > 0 ? all->max_error / all->tolerance : -1;
+    const double here = one->tolerance > 0 ? one->max_error / one->tolerance : 0;
+    const int64_t points = all->points + one->points;
+    const bool worse = all->ok != one->ok ? all->ok : here > before;
+    if (worse) {
+        *all = *one;
+        snprintf(all->where, sizeof all->where, "call %d, kernel %s: %.100s", i,
+                 sequence->items[i].kernel->function->name, one->where);
+    }
+    all->points = points;
+}
+
+static hr_status item_check(const hr_sequence *sequence, int i, int64_t step, int64_t points, hr_check *out) {
+    const hr_sequence_item *item = &sequence->items[i];
+    hr_sequence_arrays made;
+    hr_check one;
+    HR_TRY(hr_sequence_arrays_make(sequence, item, step, &made));
+    if (!item->kernel)
+        return copy_now(sequence->device, made.arrays[0].data, made.arrays[1].data,
+                        hr_sequence_copy_bytes(&made.arrays[0]));
+    HR_TRY(hr_kernel_execute_check(item->kernel, made.arrays, item->count, points, &one));
+    check_join(sequence, i, &one, out);
+    return HR_OK;
+}
+
+hr_status hr_sequence_check(hr_sequence *sequence, int64_t step, int64_t points, hr_check *out) {
+    hr_check all = {.ok = true};
+    HR_TRY(launch_begin(sequence, step, __func__));
+    HR_TRY(hr_pointer_check(out, "place for the result", __func__));
+    if (points < 0) return hr_fail(HR_BAD_INPUT, "%" PRId64 " elements of a call cannot be checked", points);
+    HR_TRY(hr_device_synchronise(sequence->device));
+    for (int i = 0; i < sequence->item_count; i++) {
+        if (!hr_sequence_goes_on(sequence, i)) return hr_fail(HR_CANCELLED, "a sequence's check was stopped");
+        HR_TRY(hr_sequence_item_fail(sequence, i,
+                                     item_check(sequence, i, step, points ? points : POINTS, &all)));
+        sequence->items[i].ran = true;
+    }
+    *out = all;
+    return HR_OK;
 }
 
 /* ---- what it does ---- */

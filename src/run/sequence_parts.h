@@ -16,9 +16,10 @@ typedef struct hr_sequence_place {
 typedef struct hr_sequence_item {
     hr_kernel *kernel; /* NULL: a copy, of the second array to the first */
     int first, count;  /* its arrays */
-    bool varies;       /* with the step, or with the value of a scalar */
-    bool ran;          /* before: its kernel is compiled */
-    double seconds;    /* of the launches that were timed */
+    bool varies;       /* with the step */
+    bool has_scalars;
+    bool ran;       /* before: its kernel is compiled */
+    double seconds; /* of the launches that were timed */
     int64_t launches, timed;
     bool set;          /* sequence_replay.c: the graph has it as it is at sequence->set_step */
     hr_shapes *shapes; /* that serve it there; NULL: none */
@@ -50,6 +51,7 @@ struct hr_sequence {
     /* Devices that replay. */
     hr_replay *replay;         /* NULL until needed */
     hr_sequence_range *ranges; /* one an array, where there are copies */
+    double *scalars;           /* one an array: what a scalar was when it was set */
     int64_t set_step;
     void *scratch; /* of all calls, one after the other */
     size_t scratch_size;

@@ -19,8 +19,9 @@ static hr_status replay_get(hr_sequence *sequence) {
     const size_t items = (size_t)sequence->item_count + 1, arrays = (size_t)sequence->array_count + 1;
     if (sequence->replay) return HR_OK;
     sequence->seconds = hr_memory_zeros(items, sizeof *sequence->seconds);
+    sequence->scalars = hr_memory_zeros(arrays, sizeof *sequence->scalars);
     if (sequence->copy_count) sequence->ranges = hr_memory_zeros(arrays, sizeof *sequence->ranges);
-    if (!sequence->seconds || (sequence->copy_count && !sequence->ranges))
+    if (!sequence->seconds || !sequence->scalars || (sequence->copy_count && !sequence->ranges))
         return hr_fail(HR_OUT_OF_MEMORY, "no memory for a sequence of %d calls", sequence->item_count);
     return sequence->device->ops->replay->create(sequence->device, sequence->item_count, &sequence->replay);
 }
@@ -36,7 +37,9 @@ void hr_sequence_replay_drop(hr_sequence *sequence) {
     }
     free(sequence->ranges);
     free(sequence->seconds);
+    free(sequence->scalars);
     sequence->ranges = NULL;
+    sequence->scalars = NULL;
     sequence->seconds = NULL;
 }
 
@@ -166,12 +169,30 @@ static hr_status item_set(hr_sequence *sequence, int i, int64_t step) {
     return hr_sequence_item_fail(sequence, i, status);
 }
 
+/* Takes the values over; true where one is another than it was. */
+static bool scalars_change(hr_sequence *sequence, const hr_sequence_item *item) {
+    bool changed = false;
+    for (int i = 0; i < item->count && item->has_scalars; i++) {
+        const hr_sequence_array *array = &sequence->arrays[item->first + i];
+        double *kept = &sequence->scalars[item->first + i], value;
+        if (!hr_tensor_is_scalar(hr_kernel_tensor(item->kernel, i))) continue;
+        value = array->data ? hr_dtype_load(array->dtype, array->data, 0) : item->kernel->bindings[i].given;
+        changed |= memcmp(kept, &value, sizeof value) != 0;
+        *kept = value;
+    }
+    return changed;
+}
+
 /* Scratch only grows, so this ends. */
 static hr_status items_set(hr_sequence *sequence, int64_t step) {
     bool changed = false, again = true;
     HR_TRY(replay_get(sequence));
-    for (int i = 0; i < sequence->item_count; i++)
-        if (sequence->items[i].varies) sequence->items[i].set = false;
+    for (int i = 0; i < sequence->item_count; i++) {
+        hr_sequence_item *item = &sequence->items[i];
+        const bool other = scalars_change(sequence, item) || (item->varies && step != sequence->set_step);
+        item->set &= !other;
+    }
+    sequence->set_step = step;
     while (again) {
         again = false;
         for (int i = 0; i < sequence->item_count; i++) {

@@ -136,11 +136,48 @@ static void test_arrays_beyond_their_buffer(void **state) {
     hr_sequence_destroy(sequence);
 }
 
+/* Each call against its text, on what the calls before it made; a copy between them, and sizes of the step.
+ */
+static void test_check(void **state) {
+    enum { COUNT = 100 };
+    float x[COUNT], y[COUNT] = {0}, copied[COUNT] = {0};
+    const hr_step_size rest = {COUNT, -1}, none = {0, 0};
+    hr_check check;
+    hr_sequence_info info;
+    int buffer;
+    (void)state;
+    for (int i = 0; i < COUNT; i++)
+        x[i] = (float)i / 3;
+    hr_sequence *sequence = sequence_of(1, &buffer);
+    hr_sequence_array to = array(-1, copied, rest, none), from = array(buffer, NULL, rest, none);
+    good(call(sequence, array(-1, x, rest, none), from));
+    good(hr_sequence_copy(sequence, &to, &from));
+    good(call(sequence, to, array(-1, y, rest, none)));
+    good(hr_sequence_prepare(sequence, 9));
+    good(hr_sequence_check(sequence, 10, 0, &check));
+    assert_true(check.ok);
+    assert_int_equal(check.points, 2 * 64);
+    assert_memory_equal(check.where, "call ", 5);
+    for (int i = 0; i < COUNT; i++) {
+        const float once = 2 * x[i] + 1;
+        assert_true(copied[i] == (i < 90 ? once : 0) && y[i] == (i < 90 ? 2 * once + 1 : 0));
+    }
+    bad(hr_sequence_check(sequence, 10, -1, &check), "cannot be checked");
+    good(hr_sequence_launch(sequence, 0));
+    good(hr_sequence_launch_timed(sequence, 0, HR_TIMING_CALLS));
+    good(hr_sequence_info_get(sequence, &info));
+    assert_int_equal(info.launches, 2);
+    assert_true(info.seconds > 0 && info.seconds == info.calls_seconds);
+    assert_string_equal(info.refusal, "");
+    hr_sequence_destroy(sequence);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_buffers_share_memory),
         cmocka_unit_test(test_sizes_grow_with_the_step),
         cmocka_unit_test(test_arrays_beyond_their_buffer),
+        cmocka_unit_test(test_check),
     };
     return cmocka_run_group_tests(tests, start, end);
 }

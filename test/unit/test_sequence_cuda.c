@@ -21,6 +21,7 @@ enum { MOST = 512 };
 static hr_device *device;
 static hr_kernel *mix, *pick;
 static hr_sequence *sequence;
+static double spoilt_scale; /* the calls of `mix` with this scalar are wrong in their first element */
 static hr_fault fault_next; /* what `pick` leaves */
 
 static void good(hr_status status) {
@@ -36,6 +37,7 @@ static void mix_kernel(const int64_t *words) { /* x y a z, 4 scalars, N, 3 strid
     memcpy(&a, &words[6], sizeof a);
     for (int64_t n = 0; n < words[8]; n++)
         z[n * words[11]] = (float)a * x[n * words[9]] + y[n * words[10]];
+    if (a == spoilt_scale) z[0] += 1;
 }
 
 static void pick_kernel(const int64_t *words) { /* table at y, 3 scalars, V N, 3 strides, scratch, fault */
@@ -55,6 +57,7 @@ static void run_kernel(const char *name, void *words) {
 static int set_up(void **state) {
     if (fake_set_up(state)) return -1;
     fault_next = (hr_fault){0};
+    spoilt_scale = -1;
     fake->kernel = run_kernel;
     fake->pinned = 1;
     good(hr_device_open("cuda", &device));
@@ -368,6 +371,29 @@ static void test_times(void **state) {
     give_back(z, MOST);
 }
 
+/* Each call is checked on what the one before it made; of the wrong one it is told which it is. */
+static void test_check(void **state) {
+    (void)state;
+    hr_check check;
+    float *x = device_floats(MOST), *z = device_floats(MOST);
+    two_calls(x, z);
+    good(hr_sequence_launch(sequence, 3));
+    good(hr_sequence_check(sequence, 5, 0, &check));
+    if (!check.ok) fail_msg("%s", check.where);
+    assert_int_equal(check.points, 2 * 64);
+    two_calls_check(x, z, 5);
+    spoilt_scale = b;
+    good(hr_sequence_check(sequence, 5, 0, &check));
+    assert_false(check.ok);
+    if (!strstr(check.where, "call 1, kernel mix: z[0]")) fail_msg("%s", check.where);
+    spoilt_scale = a;
+    good(hr_sequence_check(sequence, 5, 16, &check));
+    assert_true(!check.ok && strstr(check.where, "call 0, kernel mix: z[0]"));
+    assert_int_equal(check.points, 2 * 16);
+    give_back(x, MOST);
+    give_back(z, MOST);
+}
+
 /* Told by the next launch, with its place in the text; then the sequence goes on. */
 static void test_fault(void **state) {
     (void)state;
@@ -400,6 +426,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(test_copies, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_copies_that_cannot_be, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_times, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_check, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_fault, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
