@@ -126,6 +126,8 @@ typedef struct hr_gradient_statement {
 
 /* The body of a sum over `bound` as a matrix product takes it: in 16 bits; the same where it is none. */
 hr_expr *hr_product_rounded(hr_derivation *derivation, hr_expr *body, hr_index_set bound);
+/* Locals that products take rounded, and sums alone as they are, are rounded by their statements. */
+void hr_round_once(hr_derivation *derivation);
 
 /* ---- tangent.c: forward mode ---- */
 

@@ -449,6 +449,8 @@ static hr_status derive(hr_derivation *derivation, hr_text *out) {
     HR_TRY(derivation_status(derivation));
     hr_share(derivation, count, statements);
     HR_TRY(derivation_status(derivation));
+    hr_round_once(derivation);
+    HR_TRY(derivation_status(derivation));
     if (derivation->refusal)
         return hr_fail(HR_BAD_INPUT,
                        "%.60s of kernel %.60s is inout and on the way of the gradient: after the kernel its "

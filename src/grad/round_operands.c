@@ -1,8 +1,9 @@
-/* Operands of the matrix products of a derived kernel. In: the body of a sum. Out: the same, where a computed
- * operand is rounded to the 16 bits of the other one.
+/* Operands of the matrix products of a derived kernel. In: the body of a sum; statements. Out: the same,
+ * where a computed operand is rounded to the 16 bits of the other one, once where it can be.
  */
 #include "grad/derivation.h"
 #include "ir/types.h"
+#include "ir/visit.h"
 
 static bool is_declared(const hr_derivation *derivation, const hr_expr *element) {
     if (element->op != HR_OP_ELEMENT) return false;
@@ -59,4 +60,66 @@ hr_expr *hr_product_rounded(hr_derivation *derivation, hr_expr *body, hr_index_s
                 hr_graph_with_args(derivation->algebra->graph, rounding_of(derivation, other), &sides[i]);
     }
     return hr_graph_with_args(derivation->algebra->graph, body, sides);
+}
+
+/* ---- rounded once ---- */
+
+/* How statements read a local: as an operand that they round, in a sum of it alone, or in another way. */
+typedef struct reading {
+    int tensor, operands, sums, others;
+    const hr_expr *rounding; /* of the operands */
+} reading;
+
+static bool is_element_of(const hr_expr *node, int tensor) {
+    return node->op == HR_OP_ELEMENT && node->tensor == tensor;
+}
+
+static hr_visit note_reading(void *context, const hr_expr *node) {
+    reading *r = context;
+    const hr_expr *arg = node->arg_count == 1 ? node->args[0] : NULL;
+    if (is_element_of(node, r->tensor)) r->others++;
+    if (!arg || !is_element_of(arg, r->tensor)) return HR_VISIT_ON;
+    if (node->op == HR_OP_REDUCE_SUM) {
+        r->sums++;
+        return HR_VISIT_PAST;
+    }
+    const bool same =
+        !r->rounding || (r->rounding->dtype == node->dtype && r->rounding->variable == node->variable);
+    if (!hr_rounds_to_half(node) || !same) return HR_VISIT_ON;
+    r->rounding = node;
+    r->operands++;
+    return HR_VISIT_PAST;
+}
+
+/* The rounding belongs into the local's own statement: products take it, what else there is adds it up. It is
+ * kept in 16 bits then. */
+static bool is_rounded_once(const hr_function *function, const hr_statement *statement, reading *r) {
+    *r = (reading){.tensor = statement->tensor};
+    if (function->tensors[statement->tensor].role != HR_ROLE_LOCAL || statement->value->type != HR_F32 ||
+        statement->store != HR_STORE_WHOLE || hr_rounds_to_half(statement->value))
+        return false;
+    for (int i = 0; i < function->statement_count; i++)
+        hr_expr_visit(function->statements[i].value, note_reading, r);
+    return r->operands && r->sums && !r->others;
+}
+
+/* A rounded element of the local is the element. */
+static hr_expr *bare(void *context, hr_expr *node) {
+    const reading *r = context;
+    return hr_rounds_to_half(node) && is_element_of(node->args[0], r->tensor) ? node->args[0] : NULL;
+}
+
+void hr_round_once(hr_derivation *derivation) {
+    hr_graph *graph = derivation->graph;
+    hr_function *function = graph->function;
+    for (int s = 0; s < function->statement_count && !graph->full; s++) {
+        hr_statement *made = &function->statements[s];
+        reading r;
+        if (made->tensor < derivation->source->tensor_count || !is_rounded_once(function, made, &r)) continue;
+        hr_rewriting rewriting = {.graph = graph, .before = bare, .context = &r};
+        for (int i = 0; i < function->statement_count && !graph->full; i++)
+            function->statements[i].value = hr_rewriting_of(&rewriting, function->statements[i].value);
+        hr_rewriting_end(&rewriting);
+        made->value = hr_graph_with_args(graph, r.rounding, &made->value);
+    }
 }

@@ -347,8 +347,8 @@ def linear_gelu_training(a, low):
 
 
 def linear_gelu_backward(a, low):
-    g = a["dy"] * gelu_tanh_slope(a["h"])
-    return dict(dx=stored(low, g) @ a["w"], dw=stored(low, g).T @ a["x"], db=g.sum(0))
+    g = stored(low, a["dy"] * gelu_tanh_slope(a["h"]))
+    return dict(dx=g @ a["w"], dw=g.T @ a["x"], db=g.sum(0))
 
 
 def linear_int8_backward(a, low):
