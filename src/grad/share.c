@@ -298,10 +298,25 @@ static hr_expr *settled_choice(sharing *s, const hr_expr *node) {
     return hr_make_same(s->algebra, node, args);
 }
 
+/* An operand of a product that is computed and rounded has a name: whoever has its parts at hand makes it. */
+static void name_operands(sharing *s, const hr_expr *sum) {
+    const hr_terms body = hr_terms_of(s->algebra, sum->args[0]);
+    const hr_term *term = body.terms;
+    if (body.count != 1 || term->factor_count != 2) return;
+    const hr_index_set left = hr_free_indices(s->algebra, term->factors[0].base),
+                       right = hr_free_indices(s->algebra, term->factors[1].base);
+    for (int f = 0; f < 2 && (left & ~right) && (right & ~left); f++) {
+        const hr_expr *base = term->factors[f].base;
+        if (hr_rounds_to_half(base) && !is_leaf(base->args[0]) && use_of(s, base)->count == 1)
+            use_of(s, base)->count = 2; /* here, and where it is made */
+    }
+}
+
 static hr_expr *with_settled_args(sharing *s, const hr_expr *node) {
     hr_expr *args[HR_RANK_MAX + 1];
     if (is_leaf(node)) return (hr_expr *)node;
     if (node->op == HR_OP_WHERE) return settled_choice(s, node);
+    if (node->op == HR_OP_REDUCE_SUM) name_operands(s, node);
     for (int i = 0; i < node->arg_count; i++)
         args[i] = settled(s, node->args[i], false);
     if (node->op == HR_OP_REDUCE_SUM) {
