@@ -9,6 +9,7 @@
  * are, and scores and what is elementwise are computed again.
  */
 #include "base/dtype.h"
+#include "base/memory.h"
 #include "grad/derivation.h"
 #include "ir/extent.h"
 #include "ir/types.h"
@@ -265,6 +266,7 @@ static void choose(weighing *w) {
 
 hr_status hr_gradient_choose(const hr_function *function, const hr_gradient_options *options, hr_arena *arena,
                              hr_gradient_choice *out) {
+    const long before = hr_memory_wants();
     size_t room = 1;
     *out = (hr_gradient_choice){.function = function, .options = *options};
     if (options->save) return HR_OK;
@@ -275,6 +277,7 @@ hr_status hr_gradient_choose(const hr_function *function, const hr_gradient_opti
     w.extents = hr_arena_alloc(arena, ((size_t)function->extent_count + 1) * sizeof *w.extents);
     w.options.save = w.list;
     choose(&w);
+    HR_TRY(hr_memory_status(before, "deriving a kernel"));
     list_write(&w);
     out->function = *w.list ? w.function : function;
     out->options = w.options;
