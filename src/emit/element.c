@@ -27,8 +27,8 @@ const char *hr_emit_offset(hr_printer *p, int tensor, hr_expr *const *subscripts
     if (is_strided(p, tensor)) {
         for (int a = 0; a < axes; a++) {
             const char *text = hr_expr_text(p, subscripts[a]);
-            sum = hr_format(p, "%s%s%s * %s_strides[%d]", sum ? sum : "", sum ? " + " : "", text,
-                            hr_emit_tensor(p, tensor), a);
+            sum = hr_format(p, "%s%s%s * %s[%d]", sum ? sum : "", sum ? " + " : "", text,
+                            hr_emit_strides(p, tensor), a);
         }
         return sum ? sum : "0";
     }
@@ -97,9 +97,10 @@ static const char *print_valid(hr_printer *p, const hr_expr *element, bool skip_
         bool affine = !guarded && hr_expr_is_affine(subscript);
         if (affine || hr_subscript_is_safe(p->function, subscript, tensor->shape[a])) continue;
         if (skip_lane_axis && a == tensor->rank - 1) continue;
-        condition = hr_format(p, "%s%sin_range(%s, %s, %d, fault)", condition ? condition : "",
-                              condition ? " && " : "", hr_expr_text(p, subscript),
-                              hr_emit_size(p, tensor->shape[a]), element->id * HR_AXES_MAX + a + 1);
+        condition =
+            hr_format(p, "%s%sin_range(%s, %s, %d, %s)", condition ? condition : "", condition ? " && " : "",
+                      hr_expr_text(p, subscript), hr_emit_size(p, tensor->shape[a]),
+                      element->id * HR_AXES_MAX + a + 1, hr_emit_fault(p));
     }
     const char *name = hr_format(p, "ok%d", ++p->number);
     hr_print(p, "const bool %s = %s;", name, condition ? condition : "true");
@@ -121,13 +122,17 @@ void hr_expr_print_pointer(hr_printer *p, const hr_expr *element) {
     const char *rest = hr_emit_lane_rest(p, element->args[tensor->rank - 1]);
     if (strcmp(rest, "0") != 0) offset = strcmp(offset, "0") ? hr_format(p, "%s + %s", offset, rest) : rest;
     if (checked) offset = hr_format(p, "(%s ? %s : 0)", p->valid[element->id], offset);
-    const char *base = hr_emit_tensor(p, element->tensor);
     if (strcmp(offset, "0") == 0) {
-        p->pointer[element->id] = base;
+        p->pointer[element->id] = hr_emit_tensor_name(p, element->tensor);
         return;
     }
+    const char *base = hr_emit_tensor(p, element->tensor);
     p->pointer[element->id] = hr_format(p, "p%d", ++p->number);
     hr_print(p, "const %s *const p%d = %s + %s;", hr_c_storage(tensor->dtype), p->number, base, offset);
+}
+
+const char *hr_expr_pointer(hr_printer *p, const hr_expr *element) {
+    return hr_use(p, p->pointer[element->id]);
 }
 
 /* ---- loads ---- */
@@ -142,7 +147,7 @@ static const char *load_scalar(hr_printer *p, hr_dtype dtype, const char *place)
 
 static const char *load_lanes(hr_printer *p, const hr_expr *element) {
     hr_dtype dtype = p->function->tensors[element->tensor].dtype;
-    const char *kind = element->type == HR_F32 ? "vf" : "vi", *pointer = p->pointer[element->id];
+    const char *kind = element->type == HR_F32 ? "vf" : "vi", *pointer = hr_expr_pointer(p, element);
     const char *text =
         p->part ? hr_format(p, "%s_load_part_%s(%s + i, lanes)", kind, hr_dtype_name(dtype), pointer)
         : p->even_odd
@@ -170,19 +175,18 @@ bool hr_expr_is_cleaned(hr_printer *p, const hr_expr *element) {
 const char *hr_element_text(hr_printer *p, const hr_expr *element) {
     const hr_tensor *tensor = &p->function->tensors[element->tensor];
     if (p->value[element->tensor]) return hr_emit_value(p, element->tensor);
-    const char *base = hr_emit_tensor(p, element->tensor);
-    if (hr_tensor_is_scalar(tensor)) return base;
+    if (hr_tensor_is_scalar(tensor)) return hr_emit_tensor(p, element->tensor);
     if (hr_expr_at_lane(p, element) && hr_expr_is_row_form(p, element)) {
         hr_expr_print_pointer(
             p, element); /* its line is there already unless the pointer itself is of lane level */
         if (p->vector) return load_lanes(p, element);
-        const char *text = load_scalar(p, tensor->dtype, hr_format(p, "%s[i]", p->pointer[element->id]));
+        const char *text = load_scalar(p, tensor->dtype, hr_format(p, "%s[i]", hr_expr_pointer(p, element)));
         return p->valid[element->id] ? hr_format(p, "(%s ? %s : 0)", p->valid[element->id], text) : text;
     }
     if (hr_expr_is_vector(p, element)) return hr_lane_gather(p, element);
     const char *valid = hr_element_is_checked(p->function, element) ? print_valid(p, element, false) : NULL;
-    const char *place =
-        hr_format(p, "%s[%s]", base, hr_emit_offset(p, element->tensor, element->args, tensor->rank));
+    const char *place = hr_format(p, "%s[%s]", hr_emit_tensor(p, element->tensor),
+                                  hr_emit_offset(p, element->tensor, element->args, tensor->rank));
     const char *text = load_scalar(p, tensor->dtype, place);
     if (hr_expr_is_cleaned(p, element)) text = hr_format(p, "f32_short_nan(%s)", text);
     if (p->live && is_overwritten(p, element->tensor))
@@ -200,10 +204,10 @@ const char *hr_emit_scatter_condition(hr_printer *p, const hr_step *step, int ax
         if (!leaves_out &&
             (hr_subscript_is_safe(p->function, subscript, tensor->shape[a]) || hr_expr_is_affine(subscript)))
             continue;
-        condition =
-            hr_format(p, "%s%s%s(%s, %s, %d, fault)", condition ? condition : "", condition ? " && " : "",
-                      leaves_out ? "is_place" : "in_range", hr_expr_text(p, subscript),
-                      hr_emit_size(p, tensor->shape[a]), step->target->id * HR_AXES_MAX + a + 1);
+        condition = hr_format(p, "%s%s%s(%s, %s, %d, %s)", condition ? condition : "",
+                              condition ? " && " : "", leaves_out ? "is_place" : "in_range",
+                              hr_expr_text(p, subscript), hr_emit_size(p, tensor->shape[a]),
+                              step->target->id * HR_AXES_MAX + a + 1, hr_emit_fault(p));
     }
     return condition;
 }

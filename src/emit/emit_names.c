@@ -12,13 +12,25 @@ static const char *safe_name(hr_printer *p, const char *prefix, const char *name
     return hr_format(p, "%s%s", prefix, name);
 }
 
-const char *hr_emit_tensor(hr_printer *p, int tensor) {
+const char *hr_emit_tensor_name(hr_printer *p, int tensor) {
     int memory = p->plan->storage[tensor];
     bool declared = memory < hr_function_arguments(p->plan->source);
     if (!p->tensor[memory])
         p->tensor[memory] =
             safe_name(p, declared ? "t_" : "v_", p->function->tensors[memory].name, memory, !declared);
     return p->tensor[memory];
+}
+
+const char *hr_emit_tensor(hr_printer *p, int tensor) {
+    return hr_use(p, hr_emit_tensor_name(p, tensor));
+}
+
+const char *hr_emit_strides(hr_printer *p, int tensor) {
+    return hr_use(p, hr_format(p, "%s_strides", hr_emit_tensor_name(p, tensor)));
+}
+
+const char *hr_emit_fault(hr_printer *p) {
+    return hr_use(p, "fault");
 }
 
 bool hr_emit_is_list(const hr_printer *p, int tensor) {
@@ -30,8 +42,12 @@ const char *hr_emit_if_wanted(hr_printer *p, int tensor) {
     return hr_format(p, "if (%s) ", hr_emit_tensor(p, tensor));
 }
 
-const char *hr_emit_extent(hr_printer *p, int extent) {
+const char *hr_emit_extent_name(hr_printer *p, int extent) {
     return safe_name(p, "n_", p->function->extents[extent], extent, false);
+}
+
+const char *hr_emit_extent(hr_printer *p, int extent) {
+    return hr_use(p, hr_emit_extent_name(p, extent));
 }
 
 /* Among so many indices. */
@@ -95,7 +111,7 @@ const char *hr_emit_points(hr_printer *p, const int *indices, int count) {
 
 void hr_emit_indices(hr_printer *p, const char *declared, const int *indices, int count) {
     for (int i = count - 1; i >= 0; i--) {
-        const char *index = hr_emit_index(p, indices[i]), *size = hr_emit_index_size(p, indices[i]);
+        const char *index = hr_emit_index(p, indices[i]), *size = i ? hr_emit_index_size(p, indices[i]) : "";
         hr_print(p, i ? "%s%s = rest %% %s;" : "%s%s = rest;", declared, index, size);
         if (i) hr_print(p, "rest /= %s;", size);
     }

@@ -39,6 +39,7 @@ bool hr_printer_beside(hr_printer *p, const hr_stage *stage, hr_printer *out) {
     }
     hr_printer_stage(hr_printer_switch_to(out, p), stage);
     out->value_read = p->value_read;
+    out->used = p->used;
     memcpy(out->value, p->value, (size_t)p->function->tensor_count * sizeof *out->value);
     hr_expr *const *table = p->plan->graph->table;
     for (int i = 0; i < p->plan->graph->table_size; i++)
@@ -420,7 +421,7 @@ static const char *buffer_text(hr_printer *p, const hr_expr *node) {
 }
 
 const char *hr_expr_text(hr_printer *p, const hr_expr *node) {
-    if (p->name[node->id]) return p->name[node->id];
+    if (p->name[node->id]) return hr_use(p, p->name[node->id]);
     if (p->buffer[node->id]) return give_line(p, node, buffer_text(p, node));
     if (node == p->given) return give_line(p, node, p->given_text);
     const char *text = p->table[node->id] ? hr_lane_table_text(p, node) : operation_text(p, node);
@@ -488,8 +489,9 @@ const char *hr_emit_stored(hr_printer *p, const char *value, hr_dtype type, hr_d
 }
 
 const char *hr_emit_value(hr_printer *p, int tensor) {
-    if (p->value[tensor] && p->value_read) p->value_read[tensor] = true;
-    return p->value[tensor];
+    if (!p->value[tensor]) return NULL;
+    if (p->value_read) p->value_read[tensor] = true;
+    return hr_use(p, p->value[tensor]);
 }
 
 void hr_emit_step_value(hr_printer *p, const hr_step *step, const char *text, hr_dtype type) {

@@ -64,6 +64,8 @@ bool hr_expr_is_row_form(hr_printer *printer, const hr_expr *element);
 /* Prints the lines of the element's row pointer, without the lane, where they are not there yet:
  * printer->pointer and, where it is checked, printer->valid. */
 void hr_expr_print_pointer(hr_printer *printer, const hr_expr *element);
+/* That pointer, as an operand. */
+const char *hr_expr_pointer(hr_printer *printer, const hr_expr *element);
 /* Prints the line that finds out whether a checked element is there; gives the flag's name. */
 const char *hr_expr_print_valid(hr_printer *printer, const hr_expr *element);
 
@@ -73,9 +75,14 @@ const char *hr_expr_print_valid(hr_printer *printer, const hr_expr *element);
 bool hr_emit_is_list(const hr_printer *printer, int tensor);
 /* "if (t_x) " before a store into a result that may be NULL, else "". */
 const char *hr_emit_if_wanted(hr_printer *printer, int tensor);
-const char *hr_emit_tensor(hr_printer *printer,
-                           int tensor); /* t_x: the pointer or scalar of the tensor's storage */
-const char *hr_emit_extent(hr_printer *printer, int extent);          /* n_N */
+/* t_x, the pointer or scalar of the tensor's storage; n_N, an extent. As operands, which the body in hand
+ * then uses (hr_use), and as names alone. */
+const char *hr_emit_tensor(hr_printer *printer, int tensor);
+const char *hr_emit_tensor_name(hr_printer *printer, int tensor);
+const char *hr_emit_extent(hr_printer *printer, int extent);
+const char *hr_emit_extent_name(hr_printer *printer, int extent);
+const char *hr_emit_strides(hr_printer *printer, int tensor); /* t_x_strides, of an argument; used */
+const char *hr_emit_fault(hr_printer *printer); /* where the first subscript off its axis is noted; used */
 const char *hr_emit_index(hr_printer *printer, int index);            /* i_n */
 const char *hr_emit_size(hr_printer *printer, const hr_expr *extent); /* an extent expression, in C */
 /* A size over extents, as an expression. */

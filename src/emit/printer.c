@@ -11,7 +11,16 @@
 #include <string.h>
 
 /* NAMES_RESERVE: for tables of nodes that a stage's printer makes; see STAGES_TIMES_NODES in plan.c. */
-enum { NAMES_ROOM = 256 << 20, NAMES_RESERVE = 256 << 20 };
+enum { NAMES_ROOM = 256 << 20, NAMES_RESERVE = 256 << 20, USED_BUCKETS = 64 };
+
+typedef struct used_name {
+    const char *name;
+    struct used_name *next;
+} used_name;
+
+struct hr_used_names {
+    used_name *buckets[USED_BUCKETS];
+};
 
 hr_status hr_printer_begin(hr_printer *p, const hr_plan *plan, hr_arena *arena, hr_text *out) {
     size_t ids = (size_t)plan->normal->expr_count + 1, tensors = (size_t)plan->normal->tensor_count + 1;
@@ -25,6 +34,7 @@ hr_status hr_printer_begin(hr_printer *p, const hr_plan *plan, hr_arena *arena, 
     p->table = hr_memory_zeros(ids, sizeof *p->table);
     p->value = hr_memory_zeros(tensors, sizeof *p->value);
     p->tensor = hr_memory_zeros(tensors, sizeof *p->tensor);
+    p->used = hr_arena_alloc(arena, sizeof *p->used);
     if (p->level && p->name && p->pointer && p->valid && p->uses && p->buffer && p->table && p->value &&
         p->tensor)
         return HR_OK;
@@ -76,6 +86,7 @@ static bool is_narrow(hr_printer *p) {
 void hr_printer_stage(hr_printer *p, const hr_stage *stage) {
     size_t ids = (size_t)p->function->expr_count;
     p->stage = stage;
+    hr_uses_begin(p);
     p->vector = hr_stage_is_vector(stage);
     p->lane = hr_stage_lane(stage);
     p->flat = NULL;
@@ -191,6 +202,35 @@ void hr_print_body(hr_printer *p, hr_text *body) {
     hr_text_append(p->out, hr_text_data(body), body->length);
     if (body->failed) p->out->failed = true;
     hr_text_clear(body);
+}
+
+/* ---- names that are declared before the body that uses them ---- */
+
+static unsigned bucket_of(const char *name) {
+    unsigned hash = 0;
+    for (const char *c = name; *c; c++)
+        hash = hash * 31 + (unsigned char)*c;
+    return hash % USED_BUCKETS;
+}
+
+bool hr_is_used(const hr_printer *p, const char *name) {
+    for (const used_name *u = p->used->buckets[bucket_of(name)]; u; u = u->next)
+        if (strcmp(u->name, name) == 0) return true;
+    return false;
+}
+
+const char *hr_use(hr_printer *p, const char *name) {
+    if (hr_is_used(p, name)) return name;
+    used_name **bucket = &p->used->buckets[bucket_of(name)];
+    used_name *added = (used_name *)(void *)room_for_text(p, sizeof *added);
+    if (!added) return name;
+    *added = (used_name){name, *bucket};
+    *bucket = added;
+    return name;
+}
+
+void hr_uses_begin(hr_printer *p) {
+    *p->used = (struct hr_used_names){0};
 }
 
 /* ---- fixed text with holes ---- */

@@ -68,6 +68,7 @@ typedef struct hr_printer {
     const char *live; /* the flag of a thread that has a row, NULL = all have: the others must not read what
                          somebody overwrites */
     bool next_task;   /* the task's index is printed as `next`, the one of the task after this one */
+    struct hr_used_names *used; /* shared with printers beside this one: see hr_use */
 } hr_printer;
 
 /* An arena for names, and whether it was enough. */
@@ -96,6 +97,15 @@ hr_text *hr_print_aside(hr_printer *printer, hr_text *body);
 void hr_print_back(hr_printer *printer, hr_text *out);
 /* Its lines as they are; frees them. */
 void hr_print_body(hr_printer *printer, hr_text *body);
+
+/* ---- names that are declared before the body that uses them ---- */
+
+/* Notes that the body in hand uses the name, which it returns. */
+const char *hr_use(hr_printer *printer, const char *name);
+/* Whether the body in hand, from the last hr_uses_begin on, does. */
+bool hr_is_used(const hr_printer *printer, const char *name);
+/* A new body: it uses nothing yet. */
+void hr_uses_begin(hr_printer *printer);
 
 /* ---- fixed text with holes ---- */
 

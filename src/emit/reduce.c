@@ -57,7 +57,7 @@ void hr_emit_clear_element(hr_printer *p, int tensor, const char *flat) {
     hr_print(p, "int64_t rest = %s, place = 0;", flat);
     for (int a = t->rank - 1; a >= 0; a--) {
         const char *size = hr_emit_size(p, t->shape[a]);
-        hr_print(p, "place += rest %% %s * %s_strides[%d];", size, name, a);
+        hr_print(p, "place += rest %% %s * %s[%d];", size, hr_emit_strides(p, tensor), a);
         if (a) hr_print(p, "rest /= %s;", size);
     }
     hr_print(p, "%s[place] = 0;", name);

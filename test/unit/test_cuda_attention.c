@@ -225,6 +225,9 @@ static const char *const texts[] = {
                "    x[b, i, d] = bf16(q[b, i, d] * a[b, i] * w[d])\n"
                "    y[b, j, d] = bf16(k[b, j, d] * c[b, j] * w[d])\n",
                "where(j <= i, sum[d](x[b, i, d] * y[b, j, d]) * rsqrt(D), -inf)", WEIGHED),
+    /* scores that are the product itself */
+    TEXT("", DOT, WEIGHED),
+    TEXT("", "where(j <= i, " DOT ", -inf)", WEIGHED),
     /* the first keys beside a window */
     TEXT("", "where(j <= i and (j > i - 40 or j < 4), " SCALED ", -inf)", WEIGHED),
     /* ranges of a query: its own place, a window, data; rows without keys are 0 */

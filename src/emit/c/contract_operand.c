@@ -13,7 +13,7 @@ static void print_digits_as(hr_printer *p, const char *type, const int *group, i
     const char *rest = flat;
     for (int i = count - 1; i >= 0; i--) {
         const char *name = i == count - 1 && last ? last : hr_emit_index(p, group[i]);
-        const char *size = hr_emit_index_size(p, group[i]);
+        const char *size = i ? hr_emit_index_size(p, group[i]) : "";
         hr_print(p, i == 0 ? "%s %s = %s;" : "%s %s = %s %% (%s);", type, name, rest, size);
         if (i > 0) rest = hr_format(p, "%s / (%s)", rest, size);
     }
@@ -72,7 +72,7 @@ static void print_prefetch(void *context, const hr_expr *node) {
     hr_printer *p = a->p;
     if (node->op != HR_OP_ELEMENT || !p->pointer[node->id]) return;
     const char *text = ahead_text(p, a->operand, node);
-    if (text) hr_print(p, "prefetch_read(%s + i + %s);", p->pointer[node->id], text);
+    if (text) hr_print(p, "prefetch_read(%s + i + %s);", hr_expr_pointer(p, node), text);
 }
 
 static void print_ahead(hr_printer *p, const hr_walked_operand *operand) {

@@ -203,11 +203,12 @@ static const char *scratch_size(emitter *e, int tensor) {
 /* The body of what `print` prints, with the extents that it uses declared before it. */
 static void print_with_extents(emitter *e, const char *source, void (*print)(emitter *)) {
     hr_printer *p = e->p;
+    hr_uses_begin(p);
     hr_text body, *out = hr_print_aside(p, &body);
     print(e);
     hr_print_back(p, out);
     p->indent++;
-    if (source) hr_emit_extents_used(p, source, hr_text_data(&body));
+    if (source) hr_emit_extents_used(p, source);
     p->indent--;
     hr_print_body(p, &body);
 }

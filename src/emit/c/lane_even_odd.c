@@ -13,7 +13,7 @@ bool hr_lane_is_paired(const hr_printer *p, const hr_lane_pass *pass, const hr_l
 
 /* A column's sums may stand as even and odd lanes where all tasks walk the same pairs of vectors. */
 static bool is_even_odd_column(const hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
-    if (s->use != HR_LANE_COLUMN || s->type != HR_F32 || p->outer_count || pass->whole || pass->tile)
+    if (s->use != HR_LANE_COLUMN || s->type != HR_F32 || p->outer_count || pass->shifts || pass->tile)
         return false;
     for (int i = 0; i < pass->step_count; i++)
         if (pass->steps[i].use == HR_LANE_STORE) return false;

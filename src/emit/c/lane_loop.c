@@ -22,14 +22,15 @@ static const char *row_place(hr_printer *p, const char *base) {
 
 /* A line at a time, where vectors would prefetch most lines twice. */
 static void print_prefetches_first(hr_printer *p, const hr_lane_pass *pass) {
-    const char *last = pass->last;
+    const char *last = pass->prefetch_count ? hr_lane_last(p, pass) : "";
     if (pass->prefetch_of) last = hr_format(p, "%s * %d / %d", last, pass->prefetch_part, pass->prefetch_of);
     for (int i = 0; i < pass->prefetch_count; i++) {
         const hr_expr *element = pass->prefetched[i];
         const int size = (int)hr_dtype_size(p->function->tensors[element->tensor].dtype);
         if (!p->pointer[element->id]) continue;
         hr_print(p, "for (int64_t i = 0; i < %s; i += %d)", last, LINE / size);
-        hr_print(p, "    %s(%s + %s + i);", pass->prefetch, p->pointer[element->id], pass->prefetch_place);
+        hr_print(p, "    %s(%s + %s + i);", pass->prefetch, hr_expr_pointer(p, element),
+                 pass->prefetch_place);
     }
 }
 
@@ -241,7 +242,7 @@ static void print_tiles(hr_printer *p, const hr_lane_pass *pass) {
     hr_lane_randoms(p, pass, &randoms);
     hr_random_print_keys(p, &randoms, pass->tile);
     long long tile = (long long)pass->tile;
-    const char *first = pass->first, *last = pass->last;
+    const char *first = pass->first, *last = hr_lane_last(p, pass);
     const char *head =
         hr_lane_goes_by_head(pass) ? hr_lane_stream_head(p, pass, hr_format(p, " + %s", first)) : "0";
     hr_print(p, "const int64_t head = %s, step = head ? head : %lld;", head, tile);
@@ -282,7 +283,7 @@ static void print_scalars(hr_printer *p, const hr_lane_pass *pass) {
     }
     if (simd && *sums) hr_print(p, "#pragma omp simd reduction(+ : %s)", sums);
     if (simd && !*sums) hr_print(p, "#pragma omp simd");
-    hr_print(p, "for (int64_t i = %s; i < %s; i++) {", pass->first, pass->last);
+    hr_print(p, "for (int64_t i = %s; i < %s; i++) {", pass->first, hr_lane_last(p, pass));
     hr_print_body(p, &body);
     hr_print(p, "}");
 }
@@ -299,7 +300,7 @@ static void print_row_places(hr_printer *p, const hr_lane_pass *pass) {
         if (s->use == HR_LANE_STORE && hr_lane_stores_in_row(p, s)) hr_lane_print_target(p, s);
         if (s->use == HR_LANE_COLUMN && !s->held)
             hr_print(p, "%s *const c%d = %s;", hr_c_compute(s->type), s->id,
-                     row_place(p, hr_format(p, "column_%d", s->id)));
+                     row_place(p, hr_use(p, hr_format(p, "column_%d", s->id))));
     }
     for (int k = 0; k < pass->stash_count; k++) {
         const char *row = row_place(p, pass->stash_name[k]);
@@ -358,7 +359,7 @@ static void print_lanes(hr_printer *p, const hr_lane_pass *pass) {
     if (p->vector && pass->tile)
         print_tiles(p, pass);
     else if (p->vector)
-        print_vectors(p, pass, pass->first, pass->last);
+        print_vectors(p, pass, pass->first, hr_lane_last(p, pass));
     else
         print_scalars(p, pass);
 }

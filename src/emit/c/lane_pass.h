@@ -25,7 +25,8 @@ typedef struct hr_lane_step {
 typedef struct hr_lane_pass {
     int step_count;
     const hr_lane_step *steps;
-    const char *first, *last; /* of the lane axis, as C expressions */
+    const char *first,
+        *last;         /* of the lane axis, as C expressions; last: NULL = all of it, see hr_lane_last */
     const char *block; /* NULL, or: what lies beside these lanes is stored much later: where this holds, whole
                         * lines leave past the caches
                         */
@@ -51,9 +52,9 @@ typedef struct hr_lane_pass {
     const char *state;
     int unit;            /* vectors that hr_lane_step_body prints, from the way `from` on */
     const char *aligned; /* of such vectors: where it holds, all that is streamed is aligned; NULL = ask */
-    /* With `state`, the length of the row, in a pass whose streamed results begin `shift` lanes into the row,
-     * where they are aligned: it covers first + shift to last + shift, from 0 where first is 0. Else NULL. */
-    const char *whole;
+    /* With `state`: streamed results begin `shift` lanes into the row, where they are aligned. The pass
+     * covers first + shift to last + shift, from 0 where first is 0. */
+    bool shifts;
     /* The step whose rows leave in whole lines where they meet: their ends go by way of a collector, which
      * stands at `meeting_at`. NULL = of none */
     const hr_lane_step *meeting;
@@ -61,5 +62,8 @@ typedef struct hr_lane_pass {
     const hr_segments *segments; /* of the steps' values, where these are all that is reduced; NULL = none */
     int group; /* with `whole`: how many such rows lie between one that is read and the one that is stored */
 } hr_lane_pass;
+
+/* Where the lanes of the pass end, as an operand. */
+const char *hr_lane_last(hr_printer *printer, const hr_lane_pass *pass);
 
 #endif

@@ -37,10 +37,10 @@ void hr_lane_prefetches(hr_printer *p, const hr_lane_pass *pass, int vectors) {
                                          : hr_format(p, "i + %d", pass->prefetch_bytes / size);
         for (int line = 0; line < bytes; line += LINE) {
             hr_print(p, line ? "%s(%s + %s + %d);" : "%s(%s + %s);",
-                     from ? pass->prefetch_gathered : pass->prefetch, from ? from : p->pointer[element->id],
-                     place, line / size);
+                     from ? pass->prefetch_gathered : pass->prefetch,
+                     from ? from : hr_expr_pointer(p, element), place, line / size);
             if (!from && pass->prefetch_near)
-                hr_print(p, "prefetch_near(%s + i + %d);", p->pointer[element->id],
+                hr_print(p, "prefetch_near(%s + i + %d);", hr_expr_pointer(p, element),
                          (pass->prefetch_near + line) / size);
         }
     }

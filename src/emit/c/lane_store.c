@@ -70,7 +70,7 @@ static void print_move(hr_printer *p, const hr_lane_pass *pass, const hr_lane_st
     const char *valid = p->valid[s->value->id];
     for (int way = pass->unit; way > 0; way -= 2) {
         const char *words = hr_format(p, "vf_load_f32((const float *)(const void *)(%s + i - %d * HR_LANES))",
-                                      p->pointer[s->value->id], way);
+                                      hr_expr_pointer(p, s->value), way);
         hr_print(p, "vf_%s_f32((float *)(void *)(%s - %d * HR_LANES), %s%s);",
                  streams(s) ? "stream" : "store", hr_lane_target(p, s), way,
                  valid ? hr_format(p, "(%s ? %s : vf_of(0))", valid, words) : words, aligned_text(p, s));
@@ -119,8 +119,8 @@ static const char *tiny_text(hr_printer *p, const hr_lane_step *s, int back) {
     const hr_expr *value = s->value, *factor = NULL;
     if (value->op == HR_OP_WHERE && hr_expr_is_zero(value->args[2])) value = value->args[1];
     const hr_expr *element = scaled_element(p, value, &factor);
-    return element ? hr_format(p, "bf16_pair_is_tiny(%s + i - %d * HR_LANES, %s)", p->pointer[element->id],
-                               back, hr_expr_text(p, factor))
+    return element ? hr_format(p, "bf16_pair_is_tiny(%s + i - %d * HR_LANES, %s)",
+                               hr_expr_pointer(p, element), back, hr_expr_text(p, factor))
                    : "true";
 }
 
@@ -250,7 +250,7 @@ const char *hr_lane_stream_head(hr_printer *p, const hr_lane_pass *pass, const c
 /* Beside other rows lanes keep their order, so that sums come out the same: unaligned vectors leave as they
  * are. */
 bool hr_lane_goes_by_head(const hr_lane_pass *pass) {
-    return hr_lane_first_stream(pass) && !pass->block && (!pass->state || pass->whole);
+    return hr_lane_first_stream(pass) && !pass->block && (!pass->state || pass->shifts);
 }
 
 /* The lines in which a row's results end, once a row. */
@@ -258,7 +258,7 @@ static void prefetch_ends(hr_printer *p, const hr_lane_pass *pass) {
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
         if (s->use != HR_LANE_STORE || !s->stream || s == pass->meeting) continue;
-        hr_print(p, "%sstream_ask_end(q%d + %s, %s);", pass->whole ? "if (!first) " : "", s->id,
+        hr_print(p, "%sstream_ask_end(q%d + %s, %s);", pass->shifts ? "if (!first) " : "", s->id,
                  hr_emit_index_size(p, p->lane), step_sizes(p, pass, s));
     }
 }
@@ -300,16 +300,17 @@ static const char *stream_shift(hr_printer *p, const hr_lane_pass *pass) {
     for (int i = 0; i < pass->step_count; i++)
         first = first || hr_expr_find(pass->steps[i].value, is_read, &(pass_of){p, pass});
     if (!first || hr_cpu_walk_of(p->stage)->pipeline.direction == HR_REVERSED) return head;
-    return hr_format(p, "%s + (%s < %d ? 0 : %d)", head, pass->whole, PAGE_BYTES / size / pass->group,
-                     BYTES_AHEAD / size);
+    return hr_format(p, "%s + (%s < %d ? 0 : %d)", head, hr_emit_index_size(p, p->lane),
+                     PAGE_BYTES / size / pass->group, BYTES_AHEAD / size);
 }
 
 /* Parts of a row whose results are streamed begin at its aligned vectors. */
 void hr_lane_print_shifted(hr_printer *p, const hr_lane_pass *pass, const char **first, const char **last) {
-    if (!pass->whole || !hr_lane_first_stream(pass)) return;
+    if (!pass->shifts || !hr_lane_first_stream(pass)) return;
+    const char *size = hr_emit_index_size(p, p->lane);
     hr_print(p, "const int64_t shift = %s;", stream_shift(p, pass));
     hr_print(p, "const int64_t start = %s ? %s + shift : 0, stop = %s + shift < %s ? %s + shift : %s;",
-             *first, *first, *last, pass->whole, *last, pass->whole);
+             *first, *first, *last, size, *last, size);
     *first = "start";
     *last = "stop";
 }

@@ -1,7 +1,6 @@
 /* What the lanes of a pass add up. In: steps and their values. Out: text. See lane_sums.h. */
 #include "emit/c/lane_sums.h"
 
-#include "emit/c/function_c.h"
 #include "emit/reduce.h"
 
 hr_dtype hr_lane_reduced(hr_dtype type) {
@@ -61,6 +60,11 @@ static void declare(hr_printer *p, const hr_lane_pass *pass, const accumulator *
         hr_print(p, "%s %s = %s;", a->type, a->name, a->identity);
 }
 
+const char *hr_lane_last(hr_printer *p, const hr_lane_pass *pass) {
+    if (pass->last) return pass->last;
+    return p->stage->row_count ? hr_emit_index_size(p, p->lane) : "1";
+}
+
 void hr_lane_declare(hr_printer *p, const hr_lane_pass *pass) {
     int count;
     const accumulator *all = accumulators_of(p, pass, &count);
@@ -91,17 +95,30 @@ void hr_lane_save(hr_printer *p, const hr_lane_pass *pass, const char *from) {
             hr_print(p, "%s%s[%d] = %s%s[%d];", pass->state, a->name, w, from, a->name, w);
 }
 
-void hr_lane_views(hr_printer *p, const hr_lane_pass *pass, const char *body, const char *qualifier) {
+void hr_lane_views(hr_printer *p, const hr_lane_pass *pass, const char *qualifier) {
     int count;
     const accumulator *all = accumulators_of(p, pass, &count);
     for (const accumulator *a = all; a < all + count; a++)
-        if (hr_emit_occurs(body, a->name))
+        if (hr_is_used(p, a->name))
             hr_print(p, "%s%s *const %s = %s%s;", qualifier, a->type, a->name, pass->state, a->name);
+}
+
+/* The accumulator of a step, its total, its position, as operands. */
+static const char *sum_name(hr_printer *p, const hr_lane_step *s) {
+    return hr_use(p, hr_format(p, "a%d", s->id));
+}
+
+static const char *total_name(hr_printer *p, const hr_lane_step *s) {
+    return hr_use(p, hr_format(p, "folded_%d", s->id));
+}
+
+static const char *place_name(hr_printer *p, const hr_lane_step *s) {
+    return hr_use(p, hr_format(p, "x%d", s->id));
 }
 
 /* Ways first..first+count-1 of the accumulators at `from`, folded pairwise into one vector. */
 static const char *fold_ways(hr_printer *p, const hr_lane_step *s, const char *from, int first, int count) {
-    if (count == 1) return hr_format(p, "%sa%d[%d]", from, s->id, first);
+    if (count == 1) return hr_format(p, "%s%s[%d]", from, sum_name(p, s), first);
     const char *low = fold_ways(p, s, from, first, count / 2);
     const char *high = fold_ways(p, s, from, first + count / 2, count - count / 2);
     return hr_reduce_combine_lanes(p, s->reduce, hr_lane_reduced(s->type), hr_format(p, "(%s)", low),
@@ -121,9 +138,10 @@ const char *hr_lane_chain(hr_printer *p, const hr_lane_pass *pass, int ways) {
 void hr_lane_fold(hr_printer *p, const hr_lane_pass *pass, const char *from) {
     for (const hr_lane_step *s = pass->steps; s < pass->steps + pass->step_count; s++) {
         if (!has_total(p, pass, s)) continue;
-        hr_print(p, "%sfolded_%d[0] += vf_fold_sum(%s);", from, s->id, fold_ways(p, s, from, 0, pass->ways));
+        hr_print(p, "%s%s[0] += vf_fold_sum(%s);", from, total_name(p, s),
+                 fold_ways(p, s, from, 0, pass->ways));
         for (int w = 0; w < pass->ways; w++)
-            hr_print(p, "%sa%d[%d] = vf_of(0);", from, s->id, w);
+            hr_print(p, "%s%s[%d] = vf_of(0);", from, sum_name(p, s), w);
     }
 }
 
@@ -132,18 +150,18 @@ void hr_lane_chains(hr_printer *p, const hr_lane_pass *pass,
     hr_lane_pass chain = *pass;
     const char *most = hr_lane_chain(p, pass, pass->ways);
     chain.first = "chain";
+    const char *last = hr_lane_last(p, pass);
     chain.last = "chain_end";
-    hr_print(p, "for (int64_t chain = %s, chain_end; chain < %s; chain = chain_end) {", pass->first,
-             pass->last);
+    hr_print(p, "for (int64_t chain = %s, chain_end; chain < %s; chain = chain_end) {", pass->first, last);
     p->indent++;
-    hr_print(p, "chain_end = %s - chain < %s ? %s : chain + %s;", pass->last, most, pass->last, most);
+    hr_print(p, "chain_end = %s - chain < %s ? %s : chain + %s;", last, most, last, most);
     print_lanes(p, &chain);
     if (p->outer_count) {
         hr_print(p, "chained += chain_end - chain + %d * HR_LANES;", pass->ways * pass->ways);
         hr_print(p, "if (chained < %s) continue;", most);
         hr_print(p, "chained = 0;");
     } else {
-        hr_print(p, "if (chain_end == %s) break;", pass->last);
+        hr_print(p, "if (chain_end == %s) break;", last);
     }
     hr_lane_fold(p, pass, "");
     p->indent--;
@@ -154,15 +172,15 @@ const char *hr_lane_result(hr_printer *p, const hr_lane_pass *pass, const hr_lan
     const char *which = hr_op_seeks_largest(s->reduce) ? "max" : "min";
     const char *v = hr_lane_prefix(hr_lane_reduced(s->type));
     if (hr_op_finds_position(s->reduce))
-        return p->vector ? hr_format(p, "%s_arg%s(a%d[0], x%d[0])", v, which, s->id, s->id)
-                         : hr_format(p, "(x%d[0] == INT64_MAX ? 0 : x%d[0])", s->id, s->id);
+        return p->vector ? hr_format(p, "%s_arg%s(%s[0], %s[0])", v, which, sum_name(p, s), place_name(p, s))
+                         : hr_format(p, "(%s[0] == INT64_MAX ? 0 : x%d[0])", place_name(p, s), s->id);
     bool whole_sum = s->reduce == HR_OP_REDUCE_SUM && s->type != HR_F32 && s->type != HR_F64;
-    if (!p->vector) return hr_format(p, "(%s)a%d", hr_c_compute(whole_sum ? HR_I64 : s->type), s->id);
+    if (!p->vector) return hr_format(p, "(%s)%s", hr_c_compute(whole_sum ? HR_I64 : s->type), sum_name(p, s));
     const char *fold = s->reduce == HR_OP_REDUCE_SUM    ? "sum"
                        : s->reduce == HR_OP_REDUCE_PROD ? "prod"
                                                         : which;
     const char *result = hr_format(p, "%s_fold_%s(%s)", v, fold, fold_ways(p, s, "", 0, pass->ways));
-    return has_total(p, pass, s) ? hr_format(p, "(float)(folded_%d[0] + %s)", s->id, result) : result;
+    return has_total(p, pass, s) ? hr_format(p, "(float)(%s[0] + %s)", total_name(p, s), result) : result;
 }
 
 /* ---- what a lane adds ---- */
@@ -174,7 +192,8 @@ static const char *position(hr_printer *p) {
 
 /* The larger (smaller) value and its position; a NaN is taken once and kept. */
 static void print_arg_update(hr_printer *p, const hr_lane_step *s, const char *value) {
-    const char *at = position(p), *a = hr_format(p, "a%d[0]", s->id), *x = hr_format(p, "x%d[0]", s->id);
+    const char *at = position(p), *a = hr_format(p, "%s[0]", sum_name(p, s)),
+               *x = hr_format(p, "%s[0]", place_name(p, s));
     if (!p->vector) {
         const char *symbol = hr_op_seeks_largest(s->reduce) ? ">" : "<";
         hr_print(p, "if (%s == INT64_MAX || %s %s %s || (%s != %s && %s == %s)) %s = %s, %s = %s;", x, value,
@@ -198,15 +217,15 @@ static void print_reduced(hr_printer *p, const hr_lane_step *s, const char *valu
         return;
     }
     if (!p->vector) {
-        hr_print(p, "a%d = %s;", s->id,
-                 hr_reduce_combine(p, s->reduce, type, hr_format(p, "a%d", s->id), value));
+        const char *sum = sum_name(p, s);
+        hr_print(p, "%s = %s;", sum, hr_reduce_combine(p, s->reduce, type, sum, value));
         return;
     }
     const char *v = hr_lane_prefix(type);
     if (p->part)
         value = hr_format(p, "%s_select(vm_first(lanes), %s, %s_of(%s))", v, value, v,
                           hr_reduce_identity(s->reduce, type));
-    const char *sum = hr_format(p, "a%d[%s]", s->id, p->way);
+    const char *sum = hr_format(p, "%s[%s]", sum_name(p, s), p->way);
     hr_print(p, "%s = %s;", sum, hr_reduce_combine_lanes(p, s->reduce, type, sum, value));
 }
 

@@ -39,7 +39,7 @@ void hr_lane_fields(hr_printer *printer, const hr_lane_pass *pass);
 void hr_lane_begin(hr_printer *printer, const hr_lane_pass *pass);
 /* Writes them back from the place `from`: "" = local variables. */
 void hr_lane_save(hr_printer *printer, const hr_lane_pass *pass, const char *from);
-/* Names for those that `body` mentions; `qualifier` is "const " or "". */
-void hr_lane_views(hr_printer *printer, const hr_lane_pass *pass, const char *body, const char *qualifier);
+/* Names for those that the body in hand uses; `qualifier` is "const " or "". */
+void hr_lane_views(hr_printer *printer, const hr_lane_pass *pass, const char *qualifier);
 
 #endif

@@ -298,7 +298,7 @@ static void print_groups(hr_stage_printer *s) {
     p->indent--;
     hr_print(p, "}");
     hr_stage_columns(s, "group_end");
-    hr_stage_chains_go_on(s, "group_end - group", hr_stage_row_size(p, s->stage));
+    hr_stage_chains_go_on(s, "group_end - group", NULL);
     p->indent--;
     hr_print(p, "}");
     hr_stage_chains_end(s);
@@ -311,7 +311,7 @@ static void print_tasks(hr_stage_printer *s) {
     print_task_header(s);
     p->indent++;
     print_passes(s);
-    hr_stage_chains_go_on(s, "1", hr_stage_row_size(p, s->stage));
+    hr_stage_chains_go_on(s, "1", NULL);
     p->indent--;
     hr_print(p, "}");
     if (hr_cpu_walk_of(s->stage)->chunk) hr_print(p, "}");

@@ -41,6 +41,7 @@ void hr_stage_chains_begin(hr_stage_printer *s) {
 void hr_stage_chains_go_on(hr_stage_printer *s, const char *tasks, const char *columns) {
     hr_printer *p = s->p;
     if (!has_totals(s)) return;
+    if (!columns) columns = hr_stage_row_size(p, s->stage);
     hr_print(p, "chained += %s;", tasks);
     hr_print(p, "if (chained >= %lld) {", (long long)s->stage->schedule->chain);
     p->indent++;
@@ -165,11 +166,10 @@ static void print_column_loop(hr_stage_printer *s, const hr_lane_pass *pass, con
 
 void hr_stage_columns(hr_stage_printer *s, const char *last) {
     hr_lane_step steps[HR_STEPS_MAX];
-    hr_lane_pass lanes = {.steps = steps, .first = "0", .last = hr_emit_index_size(s->p, s->p->lane)};
-    if (hr_cpu_walk_of(s->stage)->strip) {
-        lanes.first = "first";
-        lanes.last = "last";
-    }
+    const bool strip = hr_cpu_walk_of(s->stage)->strip;
+    hr_lane_pass lanes = {.steps = steps,
+                          .first = strip ? "first" : "0",
+                          .last = strip ? "last" : hr_emit_index_size(s->p, s->p->lane)};
     for (int i = 0; i < s->stage->step_count && lanes.step_count < HR_STEPS_MAX; i++) {
         const hr_step *step = &s->stage->steps[i];
         if (step->kind == HR_STEP_REDUCE_COLUMN)
@@ -177,6 +177,7 @@ void hr_stage_columns(hr_stage_printer *s, const char *last) {
                 .use = HR_LANE_COLUMN, .value = step->value, .reduce = step->reduce, .type = HR_F32, .id = i};
     }
     hr_stage_prefetch(s, s->stage->pass_count, &lanes);
+    hr_stage_prefetch_place(s, s->stage->pass_count, &lanes);
     print_column_loop(s, &lanes, last);
 }
 
@@ -223,7 +224,7 @@ static void print_groups(hr_stage_printer *s, const char *first, const char *col
 
 void hr_stage_column_share(hr_stage_printer *s) {
     hr_print(s->p, "const int64_t tasks = %s, end = tasks * (thread + 1) / threads;", hr_stage_task_total(s));
-    print_groups(s, "tasks * thread / threads", hr_stage_row_size(s->p, s->stage));
+    print_groups(s, "tasks * thread / threads", NULL);
     hr_stage_chains_end(s);
 }
 
@@ -324,7 +325,7 @@ static const char *run_area(hr_printer *p, int begin, int number) {
 }
 
 /* Locals of which the strip in hand is there. */
-static void print_strips_of_locals(hr_stage_printer *s, const char *body) {
+static void print_strips_of_locals(hr_stage_printer *s) {
     hr_printer *p = s->p;
     const hr_run run = hr_schedule_run(s->plan, s->number);
     for (int k = run.first; k <= run.last; k++) {
@@ -332,8 +333,8 @@ static void print_strips_of_locals(hr_stage_printer *s, const char *body) {
         for (int i = 0; i < stage->step_count; i++) {
             const hr_statement *made = &s->function->statements[stage->steps[i].statement];
             const hr_tensor *tensor = &s->function->tensors[made->tensor];
-            const char *name = hr_emit_tensor(p, made->tensor);
-            if (!hr_plan_is_in_strips(s->plan, made->tensor) || !hr_emit_occurs(body, name)) continue;
+            const char *name = hr_emit_tensor_name(p, made->tensor);
+            if (!hr_plan_is_in_strips(s->plan, made->tensor) || !hr_is_used(p, name)) continue;
             const char *row =
                 tensor->rank > 1 ? hr_emit_offset(p, made->tensor, made->subscripts, tensor->rank - 1) : "0";
             hr_print(p, "%s *const %s = strip_origin(area + %s + %s, (%s + first) * %d);",
@@ -399,7 +400,7 @@ void hr_stage_strip_function(hr_stage_printer *s) {
         parameters = hr_format(p, "%s, int64_t %s", parameters, index);
         hr_print(p, "(void)%s;", index);
     }
-    print_strips_of_locals(s, hr_text_data(&body));
+    print_strips_of_locals(s);
     hr_print_body(p, &body);
     hr_print_back(p, out);
     hr_emit_function(p, "static void", hr_format(p, "stage_%d_strip", s->number), parameters, &whole);

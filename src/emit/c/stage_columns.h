@@ -14,8 +14,8 @@ void hr_stage_column_start(hr_stage_printer *s, int step, const char *columns);
 /* The totals of the step's sums, where it has such, in a thread's area that begins at `area`. */
 void hr_stage_column_totals(hr_stage_printer *s, int step, const char *area);
 /* Chains of the stage's column sums, in the function that has the sums and their totals: before the loop over
- * tasks; after so many `tasks` of it more, as C; after the loop, where the stage's end asks for them. Nothing
- * where the stage has no such sums. */
+ * tasks; after so many `tasks` of it more, as C, of so many `columns` (NULL = a row's); after the loop, where
+ * the stage's end asks for them. Nothing where the stage has no such sums. */
 void hr_stage_chains_begin(hr_stage_printer *s);
 void hr_stage_chains_go_on(hr_stage_printer *s, const char *tasks, const char *columns);
 void hr_stage_chains_end(hr_stage_printer *s);

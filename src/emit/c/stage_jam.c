@@ -189,7 +189,7 @@ void hr_stage_jam_loop(hr_stage_printer *s) {
     for (int phase = a.estimates ? 2 : 0; phase < a.phase_count; phase++)
         print_phase_loop(&a, phase);
     print_leaves(s, false);
-    hr_stage_chains_go_on(s, "rows", hr_stage_row_size(p, s->stage));
+    hr_stage_chains_go_on(s, "rows", NULL);
     p->indent--;
     hr_print(p, "}");
     hr_stage_chains_end(s);

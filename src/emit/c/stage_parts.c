@@ -109,14 +109,13 @@ hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *ste
     hr_lane_pass lanes = {
         .steps = steps, .stash = hr_stash_of(s->stage)->value, .stash_count = hr_stash_of(s->stage)->count};
     lanes.step_count = lane_steps(s, pass, steps);
-    const char *whole = s->stage->row_count ? hr_emit_index_size(p, p->lane) : "1";
     const bool part = takes_part(hr_cpu_walk_of(s->stage)->loop), block = hr_stage_goes_by(s, HR_LOOP_BLOCK);
     const bool late = block && starts_late(s);
     lanes.first = part ? "first" : late ? "from" : "0";
-    lanes.last = part ? "last" : block ? "limit" : whole;
+    lanes.last = part ? "last" : block ? "limit" : NULL;
     if (hr_stage_goes_by(s, HR_LOOP_PIPELINE)) {
         lanes.state = "row->";
-        lanes.whole = pass == s->stage->pass_count - 1 ? whole : NULL;
+        lanes.shifts = pass == s->stage->pass_count - 1;
         lanes.group = hr_cpu_walk_of(s->stage)->jam;
     }
     lanes.stash_name = s->stash_name;
@@ -144,7 +143,7 @@ static void print_bounds(hr_stage_printer *s, hr_lane_pass *lanes) {
         lanes->state || !hr_stage_row_bounds(s->plan, s->stage, &bounds))
         return;
     hr_print(p, "int64_t row_first = %s, row_last = %s;", bounds.begin_count ? "INT64_MAX" : lanes->first,
-             bounds.end_count ? "0" : lanes->last);
+             bounds.end_count ? "0" : hr_lane_last(p, lanes));
     for (int k = 0; k < bounds.begin_count; k++) {
         const char *begin = hr_stage_scalar(s, bounds.begin[k]);
         hr_print(p, "if (%s < row_first) row_first = %s;", begin, begin);
@@ -155,7 +154,8 @@ static void print_bounds(hr_stage_printer *s, hr_lane_pass *lanes) {
     }
     if (bounds.begin_count)
         hr_print(p, "row_first = row_first > %s ? row_first / 64 * 64 : %s;", lanes->first, lanes->first);
-    if (bounds.end_count) hr_print(p, "if (row_last > %s) row_last = %s;", lanes->last, lanes->last);
+    if (bounds.end_count)
+        hr_print(p, "if (row_last > %s) row_last = %s;", hr_lane_last(p, lanes), hr_lane_last(p, lanes));
     hr_print(p, "if (row_first > row_last) row_first = row_last;");
     lanes->first = "row_first";
     lanes->last = "row_last";
@@ -166,6 +166,7 @@ void hr_stage_pass(hr_stage_printer *s, int pass) {
     hr_printer *p = s->p;
     hr_lane_step steps[HR_STEPS_MAX];
     hr_lane_pass lanes = hr_stage_lane_pass(s, pass, steps);
+    hr_stage_prefetch_place(s, pass, &lanes);
     print_bounds(s, &lanes);
     hr_stage_next_rows(s, pass, &lanes);
     if (pass && pass == s->stage->fallback_pass) {

@@ -14,6 +14,7 @@
 #include "emit/c/stage_fallback.h"
 #include "emit/c/stage_line.h"
 #include "emit/c/stage_pipeline_loop.h"
+#include "emit/c/stage_prefetch.h"
 #include "schedule/schedule.h"
 
 enum {
@@ -184,6 +185,7 @@ static void print_enter(pipeline_printer *k, int pass) {
 
 static void print_pass(pipeline_printer *k, int pass) {
     hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps);
+    hr_stage_prefetch_place(k->s, pass, &lanes);
     if (lanes.step_count) hr_lane_loop(k->p, &lanes);
 }
 
@@ -198,6 +200,7 @@ static void print_lanes(pipeline_printer *k, int pass) {
         k->steps[i].held = k->steps[i].use == HR_LANE_COLUMN;
     if (k->unit < lanes.ways) lanes.unit = k->unit;
     lanes.aligned = "aligned";
+    hr_stage_prefetch_place(k->s, pass, &lanes);
     if (lanes.step_count) hr_lane_step_body(k->p, &lanes);
 }
 
@@ -222,7 +225,7 @@ static void print_arrival(pipeline_printer *k, int pass) {
         const hr_expr *element = lanes.prefetched[i];
         if (hr_element_is_checked(p->function, element)) continue;
         hr_expr_print_pointer(p, element);
-        sum = hr_format(p, "%s%sonce_read(%s + i)", sum, *sum ? " + " : "", p->pointer[element->id]);
+        sum = hr_format(p, "%s%sonce_read(%s + i)", sum, *sum ? " + " : "", hr_expr_pointer(p, element));
     }
     hr_print(p, "return %s;", *sum ? sum : "0");
 }
@@ -260,14 +263,14 @@ static const part arrival_part = {"static inline __attribute__((always_inline)) 
                                   print_arrival};
 static const part leave_part = {"static void", "leave", "", false, false, "const ", print_leave};
 
-/* The sums of columns in the thread's area, those that `body` mentions or, without one, all. */
-static void print_columns(pipeline_printer *k, const char *body) {
+/* The sums of columns in the thread's area, all or those that the body in hand uses. */
+static void print_columns(pipeline_printer *k, bool all) {
     hr_printer *p = k->p;
     const hr_stage *stage = k->s->stage;
     for (int i = 0; i < stage->step_count; i++) {
         if (stage->steps[i].kind != HR_STEP_REDUCE_COLUMN) continue;
         const char *column = hr_format(p, "column_%d", i), *type = hr_c_compute(stage->steps[i].value->type);
-        if (!body || hr_emit_occurs(body, column))
+        if (all || hr_is_used(p, column))
             hr_print(p, "%s *const %s = (%s *)(area + %s);", type, column, type,
                      hr_stage_area_offset(p, stage, i, -1));
     }
@@ -284,8 +287,8 @@ static const char *held_sums(pipeline_printer *k, const hr_lane_pass *lanes, boo
     return all;
 }
 
-/* What a body mentions of the row and of the thread's area. */
-static void declare_mentioned(pipeline_printer *k, const char *body, int known, const part *part) {
+/* What the body in hand uses of the row and of the thread's area. */
+static void declare_used(pipeline_printer *k, int known, const part *part) {
     hr_printer *p = k->p;
     const hr_stage *stage = k->s->stage;
     hr_print(p, "const int64_t task = row->task;");
@@ -293,12 +296,12 @@ static void declare_mentioned(pipeline_printer *k, const char *body, int known, 
     for (int i = 0; i < stage->task_count; i++)
         hr_print(p, "(void)%s;", hr_emit_index(p, stage->task[i]));
     for (int i = 0; i < known; i++)
-        if (hr_emit_occurs(body, k->value_name[i]))
+        if (hr_is_used(p, k->value_name[i]))
             hr_print(p, "const %s %s = row->%s;", k->value_type[i], k->value_name[i], k->value_name[i]);
-    print_columns(k, body);
+    print_columns(k, false);
     for (int pass = 0; part->accumulators && pass < stage->pass_count; pass++) {
         hr_lane_pass lanes = hr_stage_lane_pass(k->s, pass, k->steps);
-        hr_lane_views(p, &lanes, body, part->accumulators);
+        hr_lane_views(p, &lanes, part->accumulators);
     }
 }
 
@@ -313,7 +316,7 @@ static void print_part(pipeline_printer *k, const part *part, int pass) {
     part->print(k, pass);
     hr_print_back(p, out);
     out = hr_print_aside(p, &whole);
-    declare_mentioned(k, hr_text_data(&body), known, part);
+    declare_used(k, known, part);
     hr_print_body(p, &body);
     hr_print_back(p, out);
     const char *name =
@@ -534,7 +537,7 @@ static void print_together(pipeline_printer *k, int rows) {
             int pass = hr_stage_pass_at(k->s->stage, position);
             print_copy(k, pass, hr_format(p, row_name[r], pass), live_row(k, rows, r, position));
         }
-    print_columns(k, NULL);
+    print_columns(k, true);
     print_loops(k, rows);
     for (int position = 0; position < passes; position++)
         for (int r = 0; r < rows; r++) {

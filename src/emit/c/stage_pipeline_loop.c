@@ -217,7 +217,7 @@ void hr_stage_pipeline_loop(hr_stage_printer *s) {
         print_group_step(s);
     else
         print_step(s);
-    hr_stage_chains_go_on(s, hr_format(p, "%d", group > 1 ? group : 1), hr_stage_row_size(p, s->stage));
+    hr_stage_chains_go_on(s, hr_format(p, "%d", group > 1 ? group : 1), NULL);
     p->indent--;
     hr_print(p, "}");
     hr_stage_chains_end(s);

@@ -22,6 +22,7 @@ const char *hr_stage_next_row(hr_stage_printer *s, int tensor, hr_expr *const *s
     after.indent = p->indent;
     after.number = p->number;
     after.next_task = true;
+    after.used = p->used;
     const char *offset = hr_emit_offset(&after, tensor, subscripts, count);
     p->number = after.number + 1;
     const char *name = hr_format(p, "n%d", p->number);
@@ -100,13 +101,14 @@ static int64_t strip_of(const hr_stage_printer *s) {
     return hr_cpu_walk_of(&s->plan->stages[hr_schedule_run(s->plan, s->number).first])->strip;
 }
 
-static void place(hr_stage_printer *s, int pass, hr_lane_pass *lanes, const hr_prefetch *prefetch) {
+void hr_stage_prefetch_place(hr_stage_printer *s, int pass, hr_lane_pass *lanes) {
     hr_printer *p = s->p;
     const hr_cpu_walk *walk = hr_cpu_walk_of(s->stage);
+    const hr_prefetch *prefetch = &walk->prefetch[pass];
+    if (!prefetch->count || prefetch->ahead == HR_AHEAD_BYTES) return;
     const char *row = hr_stage_row_size(p, s->stage);
     switch (prefetch->ahead) {
     case HR_AHEAD_BYTES:
-        lanes->prefetch_bytes = prefetch->bytes;
         break;
     case HR_AHEAD_JAM:
         lanes->prefetch_place = hr_format(p, "%d * (%s) + i", walk->jam, row);
@@ -142,5 +144,5 @@ void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes) {
     lanes->prefetch_part = prefetch->part;
     lanes->prefetch_of = prefetch->of;
     lanes->prefetch_before = prefetch->before;
-    place(s, pass, lanes, prefetch);
+    if (prefetch->ahead == HR_AHEAD_BYTES) lanes->prefetch_bytes = prefetch->bytes;
 }

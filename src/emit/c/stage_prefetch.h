@@ -7,10 +7,11 @@
 
 #include "emit/c/stage_parts.h"
 
-/* Sets what the lanes of the pass prefetch. Prints how far ahead that is where it takes a division: in the
- * task, before the loop over lanes.
- * Pass pass_count is the column sums' own loop. */
+/* Sets what the lanes of the pass prefetch. Pass pass_count is the column sums' own loop. */
 void hr_stage_prefetch(hr_stage_printer *s, int pass, hr_lane_pass *lanes);
+/* Sets how far ahead, before the lanes are printed. Prints it where it takes a division: in the task, before
+ * the loop over lanes. */
+void hr_stage_prefetch_place(hr_stage_printer *s, int pass, hr_lane_pass *lanes);
 /* Prints where a tensor's row is for the task `next`, by its first `count` subscripts: the name of the
  * pointer, or NULL. */
 const char *hr_stage_next_row(hr_stage_printer *s, int tensor, hr_expr *const *subscripts, int count);

@@ -9,7 +9,6 @@
  */
 #include "base/dtype.h"
 #include "emit/assumptions.h"
-#include "emit/c/function_c.h"
 #include "emit/cuda/emit_cuda_parts.h"
 #include "emit/cuda/launcher_text.h"
 #include "emit/cuda/stage_cuda_attention.h"
@@ -46,21 +45,17 @@ const char *hr_cuda_local_size(hr_cuda_emitter *e, int tensor) {
                         hr_plan_local_size(&sizes, e->plan, tensor, HR_CUDA_LOCAL_MORE, HR_CUDA_LOCAL_UNIT));
 }
 
-static void print_runtime_extents(hr_cuda_emitter *e, const char *text) {
-    for (int i = 0; i < e->function->extent_count; i++) {
-        const char *extent = hr_emit_extent(e->p, i);
-        if (!hr_cuda_is_constant(e->plan, i) && hr_emit_occurs(text, extent))
-            hr_print(e->p, "    const int64_t %s = a.%s;", extent, extent);
-    }
-}
-
 static void print_places(hr_cuda_emitter *e) {
     hr_printer *p = e->p;
     const char *place = hr_format(p, "%" PRId64, e->work_bytes);
+    hr_uses_begin(p);
     for (int t = e->declared; t < e->function->tensor_count; t++) {
         if (!hr_plan_is_scratch(e->plan, t)) continue;
-        hr_print(p, "static __device__ inline int64_t %s_place(const arguments &a) {", hr_emit_tensor(p, t));
-        print_runtime_extents(e, place);
+        hr_print(p, "static __device__ inline int64_t %s_place(const arguments &a) {",
+                 hr_emit_tensor_name(p, t));
+        p->indent++;
+        hr_cuda_print_extents_used(p);
+        p->indent--;
         hr_print(p, "    (void)a;");
         hr_print(p, "    return %s;", place);
         hr_print(p, "}");

@@ -4,23 +4,21 @@
  */
 #include "emit/cuda/list_cuda.h"
 
-#include "emit/c/function_c.h"
-
 const char *hr_list_cuda_table(hr_printer *p) {
     for (int t = 0; t < p->function->tensor_count; t++)
         if (hr_emit_is_list(p, t))
-            return hr_format(p, "((const pieces *)a.%s_strides[0])", hr_emit_tensor(p, t));
+            return hr_format(p, "((const pieces *)a.%s_strides[0])", hr_emit_tensor_name(p, t));
     return "";
 }
 
-/* Where the piece's elements are, of each list that `body` uses; returns their addresses' bits in one. */
-static const char *print_places(hr_printer *p, const char *body) {
+/* Where the piece's elements are, of each list that the body uses; returns their addresses' bits in one. */
+static const char *print_places(hr_printer *p) {
     const char *bits = NULL;
     for (int t = 0; t < p->function->tensor_count; t++) {
         const hr_tensor *tensor = &p->function->tensors[t];
-        const char *name = hr_emit_tensor(p, t), *type = hr_c_storage(tensor->dtype);
+        const char *name = hr_emit_tensor_name(p, t), *type = hr_c_storage(tensor->dtype);
         const char *constant = tensor->role == HR_ROLE_INPUT ? "const " : "";
-        if (!hr_emit_is_list(p, t) || !hr_emit_occurs(body, name)) continue;
+        if (!hr_emit_is_list(p, t) || !hr_is_used(p, name)) continue;
         hr_print(p,
                  "%s%s *const __restrict__ %s = ((%s%s *const *)a.%s)[piece_now.member] + piece_now.start;",
                  constant, type, name, constant, type, name);
@@ -46,7 +44,7 @@ void hr_list_cuda_loop(hr_cuda_stage *s) {
     hr_print(p, s->number % 2 ? "const piece piece_now = list->run[list->count - 1 - number];"
                               : "const piece piece_now = list->run[number];");
     hr_print(p, "const int64_t total = piece_now.count;");
-    const char *bits = print_places(p, hr_text_data(&body));
+    const char *bits = print_places(p);
     for (int aligned = 1; aligned >= 0; aligned--) {
         if (aligned)
             hr_print(p, "if (((%s) & 15) == 0) {", bits);

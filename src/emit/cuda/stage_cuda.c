@@ -1,7 +1,6 @@
 /* One stage as CUDA kernels. In: a stage and how it lies on the device. Out: text. See stage_cuda.h. */
 #include "emit/cuda/stage_cuda.h"
 
-#include "emit/c/function_c.h"
 #include "emit/cuda/list_cuda.h"
 #include "emit/cuda/stage_cuda_exchange.h"
 #include "emit/cuda/stage_cuda_ring.h"
@@ -14,11 +13,11 @@
 
 /* ---- kernels ---- */
 
-static void declare_tensor(hr_printer *p, int tensor, const char *body) {
+static void declare_tensor(hr_printer *p, int tensor) {
     const hr_tensor *t = &p->function->tensors[tensor];
-    const char *name = hr_emit_tensor(p, tensor);
+    const char *name = hr_emit_tensor_name(p, tensor), *strides = hr_format(p, "%s_strides", name);
     if (p->plan->storage[tensor] != tensor || hr_emit_is_list(p, tensor)) return;
-    if (hr_emit_occurs(body, name)) {
+    if (hr_is_used(p, name)) {
         const char *type = hr_c_storage(t->dtype), *constant = t->role == HR_ROLE_INPUT ? "const " : "";
         if (hr_tensor_is_scalar(t))
             hr_print(p, "const %s %s = (%s)a.%s_value;", hr_c_compute(hr_compute_type(t->dtype)), name,
@@ -29,27 +28,29 @@ static void declare_tensor(hr_printer *p, int tensor, const char *body) {
             hr_print(p, "%s *const __restrict__ %s = (%s *)(a.scratch + %s_place(a));", type, name, type,
                      name);
     }
-    if (!strstr(body, name)) return;
-    const char *strides = hr_format(p, "%s_strides", name);
-    if (hr_emit_occurs(body, strides)) hr_print(p, "const int64_t *const %s = a.%s;", strides, strides);
+    if (hr_is_used(p, strides)) hr_print(p, "const int64_t *const %s = a.%s;", strides, strides);
+}
+
+void hr_cuda_print_extents_used(hr_printer *p) {
+    for (int e = 0; e < p->function->extent_count; e++) {
+        const char *extent = hr_emit_extent_name(p, e);
+        if (!hr_cuda_is_constant(p->plan, e) && hr_is_used(p, extent))
+            hr_print(p, "const int64_t %s = a.%s;", extent, extent);
+    }
 }
 
 static void print_with_body(hr_printer *p, const char *signature, hr_text *body) {
-    const char *text = hr_text_data(body);
     hr_print(p, "%s {", signature);
     p->indent++;
-    for (int e = 0; e < p->function->extent_count; e++) {
-        const char *extent = hr_emit_extent(p, e);
-        if (!hr_cuda_is_constant(p->plan, e) && hr_emit_occurs(text, extent))
-            hr_print(p, "const int64_t %s = a.%s;", extent, extent);
-    }
+    hr_cuda_print_extents_used(p);
     for (int t = 0; t < p->function->tensor_count; t++)
-        declare_tensor(p, t, text);
-    if (hr_emit_occurs(text, "fault")) hr_print(p, "fault_record *const fault = a.fault;");
+        declare_tensor(p, t);
+    if (hr_is_used(p, "fault")) hr_print(p, "fault_record *const fault = a.fault;");
     p->indent--;
     hr_print_body(p, body);
     hr_print(p, "}");
     hr_print(p, "%s", "");
+    hr_uses_begin(p);
 }
 
 void hr_cuda_print_function(hr_printer *p, const char *signature, void (*print)(void *), void *context) {
@@ -82,7 +83,7 @@ void hr_cuda_print_stage(hr_cuda_stage *s, const char *suffix, int threads, void
 void hr_cuda_print_digits(hr_printer *p, const int *indices, int count, const char *flat) {
     const char *rest = flat;
     for (int k = count - 1; k >= 0; k--) {
-        const char *index = hr_emit_index(p, indices[k]), *size = hr_emit_index_size(p, indices[k]);
+        const char *index = hr_emit_index(p, indices[k]), *size = k ? hr_emit_index_size(p, indices[k]) : "";
         hr_print(p, k ? "const int64_t %s = %s %% %s;" : "const int64_t %s = %s;", index, rest, size);
         if (k) hr_print(p, "const int64_t %s_%d = %s / %s;", flat, k, rest, size);
         rest = hr_format(p, "%s_%d", flat, k);
@@ -268,14 +269,13 @@ static void print_row_loop(hr_cuda_stage *s) {
     const hr_cuda_choice *c = s->c;
     const row_loop loop = row_loop_of(s);
     const hr_expr *chosen = hr_stage_columns_chosen(s->plan, s->stage);
-    const char *tasks = hr_emit_points(p, s->stage->task, s->stage->task_count);
-    if (chosen && c->persistent) {
-        hr_cuda_print_columns_chosen(s, chosen);
-        tasks = hr_format(p, "__syncthreads_or(any) ? %s : 0", tasks);
-    }
-    if (c->persistent || c->block_rows > 1 || c->ends == HR_CUDA_ENDS_SHIFTED)
+    if (chosen && c->persistent) hr_cuda_print_columns_chosen(s, chosen);
+    if (c->persistent || c->block_rows > 1 || c->ends == HR_CUDA_ENDS_SHIFTED) {
+        const char *tasks = hr_emit_points(p, s->stage->task, s->stage->task_count);
+        if (chosen && c->persistent) tasks = hr_format(p, "__syncthreads_or(any) ? %s : 0", tasks);
         hr_print(p, c->row_bits == 32 ? "const %s tasks = (int)(%s);" : "const %s tasks = %s;", loop.type,
                  tasks);
+    }
     print_lane(s);
     if (c->rows == HR_CUDA_ROWS_RING) {
         hr_cuda_print_held_counts(s);

@@ -132,7 +132,7 @@ static void print_column_indices(hr_printer *p, const hr_cuda_stage *s) {
     const char *rest = "column";
     for (int k = s->stage->row_count - 1; k >= 0; k--) {
         const char *index = hr_emit_index(p, s->stage->row[k]),
-                   *size = hr_emit_index_size(p, s->stage->row[k]);
+                   *size = k ? hr_emit_index_size(p, s->stage->row[k]) : "";
         hr_print(p, k ? "const int64_t %s = %s %% %s;" : "const int64_t %s = %s;", index, rest, size);
         if (k) hr_print(p, "const int64_t rest_%d = %s / %s;", k, rest, size);
         rest = hr_format(p, "rest_%d", k);

@@ -107,7 +107,6 @@ void hr_cuda_print_indices(hr_cuda_stage *s, const char *at, const char *lane) {
     const char *rest = at;
     for (int k = last; k >= first; k--) {
         const char *name = k == last ? lane : hr_emit_index(p, c->order[k]);
-        const char *size = hr_emit_index_size(p, c->order[k]);
         if (c->both && k == c->both) {
             hr_print(p, "const int64_t %s = u;", name);
             continue;
@@ -116,6 +115,7 @@ void hr_cuda_print_indices(hr_cuda_stage *s, const char *at, const char *lane) {
             hr_print(p, "const int64_t %s = %s;", name, rest);
             break;
         }
+        const char *size = hr_emit_index_size(p, c->order[k]);
         hr_print(p, "const int64_t %s = (%s)%s %% (%s)%s;", name, type, rest, type, size);
         const char *above = hr_format(p, "rest_%d", k);
         hr_print(p, "const %s %s = (%s)%s / (%s)%s;", type, above, type, rest, type, size);

@@ -85,7 +85,7 @@ static void print_load(hr_cuda_stage *s, const hr_expr *e, const char *before, c
         place = hr_format(p, "%s + pos", hr_cuda_whole_base(s, e->tensor));
     } else {
         hr_expr_print_pointer(p, e);
-        place = hr_format(p, "%s + %s", p->pointer[e->id], hr_cuda_group_start(s));
+        place = hr_format(p, "%s + %s", hr_expr_pointer(p, e), hr_cuda_group_start(s));
         valid = p->valid[e->id];
     }
     const char *load = hr_format(p, "load_group<%s, %d>(%s, %s)", aligned, c->vector, place, stay_of(s, e));

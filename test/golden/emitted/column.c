@@ -89,7 +89,6 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const int64_t n_N = a->n_N;
     const float *const restrict t_dy = a->t_dy;
     const float *const restrict t_r = a->t_r;
-    (void)a;
     char *const area = work + thread * (1 * (((n_N) * 4 + 1152) / 64 * 64) + 1 * (((n_N) * 8 + 1152) / 64 * 64) + 64);
     float *const column_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
     double *const total_of_0 = (double *)(area + 1 * (((n_N) * 4 + 1152) / 64 * 64) + 0 * (((n_N) * 8 + 1152) / 64 * 64));
@@ -187,7 +186,6 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
 static void stage_0_end(const arguments *a, int64_t thread, int64_t threads, char *work, int64_t parts) {
     const int64_t n_N = a->n_N;
     float *const restrict t_dw = a->t_dw;
-    (void)a;
     const int64_t area = 1 * (((n_N) * 4 + 1152) / 64 * 64) + 1 * (((n_N) * 8 + 1152) / 64 * 64) + 64, points = n_N;
     const int64_t blocks = (points + 63) / 64;
     (void)blocks;

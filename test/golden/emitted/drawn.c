@@ -90,8 +90,6 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const float *const restrict t_x = a->t_x;
     const float *const restrict t_p = a->t_p;
     float *const restrict t_y = a->t_y;
-    (void)a;
-    (void)work;
     const int64_t tasks = n_M;
     for (int64_t task = tasks * thread / threads; task < tasks * (thread + 1) / threads; task++) {
         const int64_t i_m = task;

@@ -90,8 +90,6 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const uint16_t *const restrict t_x = a->t_x;
     const float *const restrict t_b = a->t_b;
     uint16_t *const restrict t_y = a->t_y;
-    (void)a;
-    (void)work;
     const int64_t lines = (n_N + 63) / 64, first = lines * thread / threads * 64;
     const int64_t share = lines * (thread + 1) / threads * 64, last = share < n_N ? share : n_N;
     for (int64_t task = 0; task < n_M && first < last; task++) {

@@ -106,8 +106,6 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const uint16_t *const restrict t_table = a->t_table;
     float *const restrict t_y = a->t_y;
     fault_record *const fault = a->fault;
-    (void)a;
-    (void)work;
     _Alignas(64) float line_0[256];
     collector lines[] = {collector_of((char *)line_0, t_y + n_T * thread / threads * (n_C))};
     const int64_t tasks = n_T;

@@ -96,7 +96,6 @@ typedef struct stage_0_row {
 } stage_0_row;
 
 static void stage_0_enter_0(const arguments *a, stage_0_row *row) {
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -110,7 +109,6 @@ static void stage_0_enter_0(const arguments *a, stage_0_row *row) {
 static inline __attribute__((always_inline)) void stage_0_lanes_0(const arguments *a, stage_0_row *row, int64_t i, int from) {
     const int64_t n_N = a->n_N;
     const float *const restrict t_x = a->t_x;
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -129,7 +127,6 @@ static inline __attribute__((always_inline)) void stage_0_lanes_0(const argument
 static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, int64_t last) {
     const int64_t n_N = a->n_N;
     const float *const restrict t_x = a->t_x;
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -184,7 +181,6 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
 
 static void stage_0_enter_1(const arguments *a, stage_0_row *row) {
     const int64_t n_N = a->n_N;
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -201,8 +197,6 @@ static inline __attribute__((always_inline)) void stage_0_lanes_1(const argument
     const int64_t n_N = a->n_N;
     const float *const restrict t_x = a->t_x;
     float *const restrict t_y = a->t_y;
-    (void)a;
-    (void)from;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -221,7 +215,6 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
     const int64_t n_N = a->n_N;
     const float *const restrict t_x = a->t_x;
     float *const restrict t_y = a->t_y;
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -260,7 +253,6 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
 static bool stage_0_aligned_1(const arguments *a, stage_0_row *row, int64_t i) {
     const int64_t n_N = a->n_N;
     float *const restrict t_y = a->t_y;
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -271,7 +263,6 @@ static bool stage_0_aligned_1(const arguments *a, stage_0_row *row, int64_t i) {
 static int64_t stage_0_shift(const arguments *a, stage_0_row *row) {
     const int64_t n_N = a->n_N;
     float *const restrict t_y = a->t_y;
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -282,7 +273,6 @@ static int64_t stage_0_shift(const arguments *a, stage_0_row *row) {
 static inline __attribute__((always_inline)) int64_t stage_0_arrival(const arguments *a, stage_0_row *row, int64_t i) {
     const int64_t n_N = a->n_N;
     const float *const restrict t_x = a->t_x;
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -291,7 +281,6 @@ static inline __attribute__((always_inline)) int64_t stage_0_arrival(const argum
 }
 
 static void stage_0_leave(const arguments *a, stage_0_row *row) {
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;

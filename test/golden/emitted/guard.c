@@ -125,8 +125,6 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const float *const restrict t_x = a->t_x;
     float *const restrict t_y = a->t_y;
     fault_record *const fault = a->fault;
-    (void)a;
-    (void)work;
     const int64_t lines = (n_N + 63) / 64, share_end = lines * (thread + 1) / threads * 64;
     const int64_t end = share_end < n_N ? share_end : n_N;
     for (int64_t first = lines * thread / threads * 64; first < end; first += 65536) {

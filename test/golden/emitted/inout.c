@@ -87,8 +87,6 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     float *const restrict t_p = a->t_p;
     const uint16_t *const restrict t_g = a->t_g;
     const float t_lr = a->t_lr;
-    (void)a;
-    (void)work;
     const int64_t lines = (n_N + 63) / 64, share_end = lines * (thread + 1) / threads * 64;
     const int64_t end = share_end < n_N ? share_end : n_N;
     for (int64_t first = lines * thread / threads * 64; first < end; first += 65536) {

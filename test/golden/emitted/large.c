@@ -94,7 +94,6 @@ typedef struct stage_0_row {
 } stage_0_row;
 
 static void stage_0_enter_0(const arguments *a, stage_0_row *row) {
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -108,7 +107,6 @@ static void stage_0_enter_0(const arguments *a, stage_0_row *row) {
 static inline __attribute__((always_inline)) void stage_0_lanes_0(const arguments *a, stage_0_row *row, int64_t i, int from) {
     const int64_t n_N = a->n_N;
     const float *const restrict t_x = a->t_x;
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -125,7 +123,6 @@ static inline __attribute__((always_inline)) void stage_0_lanes_0(const argument
 static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, int64_t last) {
     const int64_t n_N = a->n_N;
     const float *const restrict t_x = a->t_x;
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -178,7 +175,6 @@ static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, 
 
 static void stage_0_enter_1(const arguments *a, stage_0_row *row) {
     const int64_t n_N = a->n_N;
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -196,8 +192,6 @@ static inline __attribute__((always_inline)) void stage_0_lanes_1(const argument
     const float *const restrict t_x = a->t_x;
     const float *const restrict t_w = a->t_w;
     float *const restrict t_y = a->t_y;
-    (void)a;
-    (void)from;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -213,7 +207,6 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
     const float *const restrict t_x = a->t_x;
     const float *const restrict t_w = a->t_w;
     float *const restrict t_y = a->t_y;
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -246,7 +239,6 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
 static bool stage_0_aligned_1(const arguments *a, stage_0_row *row, int64_t i) {
     const int64_t n_N = a->n_N;
     float *const restrict t_y = a->t_y;
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -257,7 +249,6 @@ static bool stage_0_aligned_1(const arguments *a, stage_0_row *row, int64_t i) {
 static int64_t stage_0_shift(const arguments *a, stage_0_row *row) {
     const int64_t n_N = a->n_N;
     float *const restrict t_y = a->t_y;
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -267,7 +258,6 @@ static int64_t stage_0_shift(const arguments *a, stage_0_row *row) {
 
 static void stage_0_leave(const arguments *a, stage_0_row *row, collector *lines) {
     float *const restrict t_r = a->t_r;
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -365,7 +355,6 @@ static void stage_0_finish(const arguments *a, stage_0_row **live, int64_t done,
 static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *work) {
     const int64_t n_M = a->n_M;
     float *const restrict t_r = a->t_r;
-    (void)work;
     stage_0_row rows[2];
     const int64_t tasks = n_M;
     const int64_t begin = tasks * thread / threads, end = tasks * (thread + 1) / threads;

@@ -90,8 +90,6 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const float *const restrict t_x = a->t_x;
     const float *const restrict t_b = a->t_b;
     uint16_t *const restrict t_y = a->t_y;
-    (void)a;
-    (void)work;
     _Alignas(64) uint16_t line_0[512];
     collector lines[] = {collector_of((char *)line_0, t_y + n_M * thread / threads * (n_N))};
     const int64_t tasks = n_M;

@@ -106,7 +106,6 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const uint16_t *const restrict t_dy = a->t_dy;
     float *const restrict t_d = a->t_d;
     fault_record *const fault = a->fault;
-    (void)a;
     const int64_t tasks = n_T;
     for (int64_t begin = 0; begin < tasks; begin += 1048576) {
         const int64_t end = tasks - begin < 1048576 ? tasks : begin + 1048576;

@@ -95,7 +95,6 @@ typedef struct stage_0_row {
 static void stage_0_estimate(const arguments *a, stage_0_row *row, bool exact) {
     const int64_t n_N = a->n_N;
     const uint16_t *const restrict t_x = a->t_x;
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -123,7 +122,6 @@ static void stage_0_estimate(const arguments *a, stage_0_row *row, bool exact) {
 }
 
 static void stage_0_enter_0(const arguments *a, stage_0_row *row) {
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -137,7 +135,6 @@ static void stage_0_enter_0(const arguments *a, stage_0_row *row) {
 static inline __attribute__((always_inline)) void stage_0_lanes_0(const arguments *a, stage_0_row *row, int64_t i, int from) {
     const int64_t n_N = a->n_N;
     const uint16_t *const restrict t_x = a->t_x;
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -165,7 +162,6 @@ static inline __attribute__((always_inline)) void stage_0_lanes_0(const argument
 static void stage_0_pass_0(const arguments *a, stage_0_row *row, int64_t first, int64_t last) {
     const int64_t n_N = a->n_N;
     const uint16_t *const restrict t_x = a->t_x;
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -243,7 +239,6 @@ static void stage_0_settle(const arguments *a, stage_0_row *row) {
 }
 
 static void stage_0_enter_1(const arguments *a, stage_0_row *row) {
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -257,8 +252,6 @@ static inline __attribute__((always_inline)) void stage_0_lanes_1(const argument
     const int64_t n_N = a->n_N;
     const uint16_t *const restrict t_x = a->t_x;
     uint16_t *const restrict t_y = a->t_y;
-    (void)a;
-    (void)from;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -281,7 +274,6 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
     const int64_t n_N = a->n_N;
     const uint16_t *const restrict t_x = a->t_x;
     uint16_t *const restrict t_y = a->t_y;
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -336,7 +328,6 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
 static bool stage_0_aligned_1(const arguments *a, stage_0_row *row, int64_t i) {
     const int64_t n_N = a->n_N;
     uint16_t *const restrict t_y = a->t_y;
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -347,7 +338,6 @@ static bool stage_0_aligned_1(const arguments *a, stage_0_row *row, int64_t i) {
 static int64_t stage_0_shift(const arguments *a, stage_0_row *row) {
     const int64_t n_N = a->n_N;
     uint16_t *const restrict t_y = a->t_y;
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;
@@ -356,7 +346,6 @@ static int64_t stage_0_shift(const arguments *a, stage_0_row *row) {
 }
 
 static void stage_0_leave(const arguments *a, stage_0_row *row, collector *lines) {
-    (void)a;
     const int64_t task = row->task;
     const int64_t i_m = task;
     (void)i_m;

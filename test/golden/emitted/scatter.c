@@ -106,7 +106,6 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const uint16_t *const restrict t_dy = a->t_dy;
     float *const restrict t_d = a->t_d;
     fault_record *const fault = a->fault;
-    (void)a;
     const int64_t places = n_V * n_C, points = n_T * n_C;
     double near[2048];
     double *const totals = places <= 2048           ? near

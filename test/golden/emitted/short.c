@@ -88,7 +88,6 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const int64_t n_N = a->n_N;
     const uint16_t *const restrict t_x = a->t_x;
     uint16_t *const restrict t_y = a->t_y;
-    (void)a;
     char *const area = work;
     float *const stash_0 = (float *)(area + 0 * (((n_N) * 4 + 1152) / 64 * 64));
     const int64_t tasks = n_M;

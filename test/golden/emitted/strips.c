@@ -90,7 +90,6 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const uint16_t *const restrict t_dy = a->t_dy;
     const float *const restrict t_r = a->t_r;
     float *const restrict t_dw = a->t_dw;
-    (void)a;
     char *const area = work + thread * (1 * (((32768) * 4 + 1152) / 64 * 64) + 1 * (((32768) * 8 + 1152) / 64 * 64) + 64);
     float *const column_0 = (float *)(area + 0 * (((32768) * 4 + 1152) / 64 * 64));
     double *const total_of_0 = (double *)(area + 1 * (((32768) * 4 + 1152) / 64 * 64) + 0 * (((32768) * 8 + 1152) / 64 * 64));
