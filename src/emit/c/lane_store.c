@@ -258,7 +258,7 @@ static void prefetch_ends(hr_printer *p, const hr_lane_pass *pass) {
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
         if (s->use != HR_LANE_STORE || !s->stream || s == pass->meeting) continue;
-        hr_print(p, "%sstream_ask_end(q%d + %s, %s);", pass->shifts ? "if (!first) " : "", s->id,
+        hr_print(p, "%sstream_prefetch_end(q%d + %s, %s);", pass->shifts ? "if (!first) " : "", s->id,
                  hr_emit_index_size(p, p->lane), step_sizes(p, pass, s));
     }
 }

@@ -283,8 +283,8 @@ static void print_row_loop(hr_cuda_stage *s) {
         return;
     }
     if (asks_ahead(c))
-        hr_print(p, "%s ahead = %s%s%s; /* the row that is asked for next */", loop.type, loop.block,
-                 loop.run, loop.row);
+        hr_print(p, "%s ahead = %s%s%s; /* the row that is loaded next */", loop.type, loop.block, loop.run,
+                 loop.row);
     if (hr_cuda_is_staged(c)) hr_cuda_print_staging(s, hr_format(p, "%s%s", loop.blocks, loop.run));
     if (hr_cuda_loads_ahead(c)) hr_cuda_print_first_loads(s, hr_cuda_print_task_indices);
     if (!c->persistent) {
@@ -295,7 +295,7 @@ static void print_row_loop(hr_cuda_stage *s) {
              loop.blocks, loop.run);
     p->indent++;
     print_turn(s, &loop);
-    if (uses_double_buffer(s)) hr_print(p, "turn ^= 1;");
+    if (uses_double_buffer(s)) hr_print(p, "buffer ^= 1;");
     if (c->depth > 1) hr_print(p, "here = here == %d ? 0 : here + 1;", c->depth - 1);
     hr_cuda_close(p);
 }
@@ -535,7 +535,7 @@ hr_status hr_emit_stage_cuda(hr_printer *p, int number, const int64_t *extents,
     s.c = choice;
     s.extents = extents;
     s.positions = choice->position_bits == 32 ? "int" : "int64_t";
-    s.set = choice->persistent ? "[turn]" : "";
+    s.set = choice->persistent ? "[buffer]" : "";
     size_t ids = (size_t)p->function->expr_count + 1;
     s.held = hr_arena_alloc(p->arena, ids * sizeof *s.held);
     s.stash = hr_arena_alloc(p->arena, ids * sizeof *s.stash);

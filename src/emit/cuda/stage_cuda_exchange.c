@@ -155,8 +155,8 @@ static void print_reduced(hr_cuda_stage *s, int i) {
     const hr_cuda_choice *c = s->c;
     const hr_step *step = &s->stage->steps[i];
     if (c->cluster > 1 && c->rows == HR_CUDA_ROWS_RING)
-        hr_print(p, "a%d = meet_cluster<%d, %s>(a%d, shares_%d[turn], met_%d + turn, parity);", i, c->slices,
-                 hr_cuda_reducer(step), i, i, i);
+        hr_print(p, "a%d = meet_cluster<%d, %s>(a%d, shares_%d[buffer], met_%d + buffer, parity);", i,
+                 c->slices, hr_cuda_reducer(step), i, i, i);
     else if (c->cluster > 1)
         hr_print(p, "a%d = reduce_cluster<%d, %s>(a%d, shares_%d%s);", i, c->slices, hr_cuda_reducer(step), i,
                  i, s->set);
@@ -207,7 +207,7 @@ void hr_cuda_print_slots(hr_cuda_stage *s) {
     if (!any || (!has_barrier(c) && c->cluster < 2)) return;
     if (c->persistent)
         hr_print(p,
-                 "int turn = 0; /* of two sets of shared memory, so that one barrier a reduction is enough "
+                 "int buffer = 0; /* of two sets of shared memory, so that one barrier a reduction is enough "
                  "*/");
     if (c->rows == HR_CUDA_ROWS_RING) hr_cuda_print_ring_arrivals(s);
     if (c->cluster > 1) hr_print(p, "cluster_barrier(); /* all blocks of the cluster run */");
@@ -400,10 +400,11 @@ static void print_merged(hr_cuda_stage *s, int i) {
              warps, warps,
              uneven ? hr_format(p, "held_by_warps[threadIdx.x %% %d], held_by_block", warps) : "");
     if (c->cluster > 1) {
-        hr_print(p, "send_share<%d>(block_%d, shares_%d[turn], met_%d + turn);", c->slices, i, first, first);
-        hr_print(p, "wait_for_arrivals(met_%d + turn, parity);", first);
+        hr_print(p, "send_share<%d>(block_%d, shares_%d[buffer], met_%d + buffer);", c->slices, i, first,
+                 first);
+        hr_print(p, "wait_for_arrivals(met_%d + buffer, parity);", first);
         if (uneven) print_held_by_blocks(s);
-        hr_print(p, "const auto merged_%d = shares_%d[turn][threadIdx.x %% %d].of_lanes<%d>(%s);", i, first,
+        hr_print(p, "const auto merged_%d = shares_%d[buffer][threadIdx.x %% %d].of_lanes<%d>(%s);", i, first,
                  c->slices, c->slices, uneven ? hr_format(p, "held_by_blocks, %" PRId64, c->row) : "");
     }
     hr_emit_step_value(p, &s->stage->steps[first],

@@ -42,7 +42,7 @@ static void print_values(void *context) {
     print_result_indices(g, true);
     for (int i = 0; i < gemm->column_count; i++)
         p->name[gemm->columns[i]->id] = hr_format(p, "column[%d]", i);
-    if (gemm->staged_block) p->name[gemm->staged_block->id] = "carried";
+    if (gemm->staged_block) p->name[gemm->staged_block->id] = "staged";
     if (gemm->tile.splits > 1) hr_print(p, "e[0] = sum;");
     for (int r = 0; r < gemm->result_count && gemm->tile.splits <= 1; r++) {
         const hr_step *step = &g->stage->steps[gemm->result_steps[r]];
@@ -104,11 +104,11 @@ static void print_tile_values(gemm_printer *g) {
     }
     if (!gemm->staged_block) return;
     hr_print(p,
-             "    static __device__ inline void load_carried(uint32_t to, const stage_%d_maps &maps, int n, "
+             "    static __device__ inline void load_staged(uint32_t to, const stage_%d_maps &maps, int n, "
              "int m, int batch,",
              g->number);
     hr_print(p, "                                               uint32_t barrier) {");
-    hr_print(p, "        ptx_tensor_load_%dd(to, maps.carried, n, m%s, barrier);", gemm->staged_view.rank,
+    hr_print(p, "        ptx_tensor_load_%dd(to, maps.staged, n, m%s, barrier);", gemm->staged_view.rank,
              hr_gemm_batch_coordinates(p, &gemm->staged_view));
     hr_print(p, "    }");
 }
@@ -129,17 +129,17 @@ static void print_results(gemm_printer *g) {
     const hr_cuda_gemm *gemm = g->gemm;
     hr_print(p, "    static constexpr int results = %d, result_bytes = %d, columns = %d;", gemm->result_count,
              (int)hr_dtype_size(gemm->result_dtype), gemm->column_count);
-    hr_print(p, "    static constexpr bool carries = %s, paced = %s;", gemm->staged_block ? "true" : "false",
-             gemm->paced ? "true" : "false");
+    hr_print(p, "    static constexpr bool has_staged = %s, throttled = %s;",
+             gemm->staged_block ? "true" : "false", gemm->throttled ? "true" : "false");
     hr_print(p,
              "    static __device__ inline void values(const arguments &a, int64_t batch, int64_t m, "
              "int64_t n, %s,",
              sums_parameter(g, sum_type(gemm)));
     hr_print(p,
-             "                                         const float (&column)[%d], float carried, float "
+             "                                         const float (&column)[%d], float staged, float "
              "(&e)[%d]) {",
              gemm->column_count ? gemm->column_count : 1, gemm->result_count + gemm->partial_count);
-    hr_print(p, "        stage_%d_values(a, batch, m, n, sum, column, carried, e);", g->number);
+    hr_print(p, "        stage_%d_values(a, batch, m, n, sum, column, staged, e);", g->number);
     hr_print(p, "    }");
     print_conversions(g);
     print_tile_values(g);
@@ -228,7 +228,7 @@ static void print_hopper_members(gemm_printer *g) {
     hr_print(p, "    }");
     if (!c->result_count) {
         hr_print(p, "    static constexpr int results = 0, result_bytes = 2, columns = 0;");
-        hr_print(p, "    static constexpr bool carries = false;");
+        hr_print(p, "    static constexpr bool has_staged = false;");
         return;
     }
     print_results(g);
@@ -349,7 +349,7 @@ static void print_boxes(void *context) {
     for (int r = 0; r < g->gemm->result_count; r++)
         maps = hr_format(g->p, "%s%s&result_map_%d", maps, r ? ", " : "", r);
     hr_print(g->p, "const stage_%d_maps maps = %s}, %s};", g->number, maps,
-             g->gemm->staged_block ? "&carried_map" : "nullptr");
+             g->gemm->staged_block ? "&staged_map" : "nullptr");
     hr_print(g->p, "gemm_hopper<stage_%d_hopper>(a, size, maps);", g->number);
 }
 
@@ -396,7 +396,7 @@ static void print_nothing(void *context) {
 static const char *print_maps(gemm_printer *g) {
     hr_printer *p = g->p;
     hr_print(p, "struct stage_%d_maps {", g->number);
-    hr_print(p, "    const void *left, *right[%d], *result[%d], *carried;", g->gemm->rights,
+    hr_print(p, "    const void *left, *right[%d], *result[%d], *staged;", g->gemm->rights,
              g->gemm->result_count ? g->gemm->result_count : 1);
     hr_print(p, "};");
     hr_print(p, "%s", "");
@@ -406,7 +406,7 @@ static const char *print_maps(gemm_printer *g) {
         maps = hr_format(p, "%s%s right_%d_map, ", maps, map, i);
     for (int r = 0; r < g->gemm->result_count; r++)
         maps = hr_format(p, "%s%s result_map_%d, ", maps, map, r);
-    if (g->gemm->staged_block) maps = hr_format(p, "%s%s carried_map, ", maps, map);
+    if (g->gemm->staged_block) maps = hr_format(p, "%s%s staged_map, ", maps, map);
     return maps;
 }
 
@@ -458,7 +458,7 @@ static void print_functions(gemm_printer *g) {
     hr_cuda_print_function(g->p,
                            hr_format(p,
                                      "static __device__ inline void stage_%d_values(%s, %s, const float "
-                                     "(&column)[%d], float carried, "
+                                     "(&column)[%d], float staged, "
                                      "float (&e)[%d])",
                                      g->number, place, sums_parameter(g, sum_type(g->gemm)),
                                      g->gemm->column_count ? g->gemm->column_count : 1,

@@ -39,7 +39,7 @@ static void print_staged_load(hr_cuda_stage *s, const hr_expr *e, const char *st
     hr_printer *p = s->p;
     const char *place = hr_format(p, "%s + place + pos", staged_block);
     const char *load =
-        hr_format(p, "load_carried<%d>(%s, %s)", s->c->vector, place, hr_cuda_block_slot_apart(s));
+        hr_format(p, "load_staged<%d>(%s, %s)", s->c->vector, place, hr_cuda_block_slot_apart(s));
     if (s->c->ends != HR_CUDA_ENDS_EXACT)
         load = hr_format(p, "inside ? %s : load_part<%d>(%s, 0, %s - pos)", load, s->c->vector, place,
                          hr_cuda_row_end(s));

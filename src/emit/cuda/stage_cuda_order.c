@@ -105,15 +105,16 @@ static void open_tiles(hr_cuda_stage *s, int parts) {
         hr_print(p, "const int64_t begin = tiles * part / %d * %d, end = tiles * (part + 1) / %d * %d;",
                  parts, tile, parts, tile);
     }
-    open(p, parts > 1 ? hr_format(p, "for (int64_t tile = begin; tile < end; tile += %d, turn ^= 1)", tile)
-                      : hr_format(p, "for (int64_t tile = 0; tile < %s; tile += %d, turn ^= 1)", size, tile));
+    open(p, parts > 1
+                ? hr_format(p, "for (int64_t tile = begin; tile < end; tile += %d, buffer ^= 1)", tile)
+                : hr_format(p, "for (int64_t tile = 0; tile < %s; tile += %d, buffer ^= 1)", size, tile));
 }
 
 static void open_rows(hr_cuda_stage *s, int parts) {
     hr_printer *p = s->p;
     const char *state = state_type(value_of(s));
     hr_print(p, "__shared__ scan_slot<%s> slots[2][%d];", state, threads_of(s) / 32);
-    hr_print(p, "int turn = 0; /* of two sets of slots, so that one barrier a tile is enough */");
+    hr_print(p, "int buffer = 0; /* of two sets of slots, so that one barrier a tile is enough */");
     if (parts > 1) hr_print(p, "scan_slot<%s> *const all = (scan_slot<%s> *)a.scratch;", state, state);
     open(p, parts > 1
                 ? hr_format(p, "for (int64_t task = blockIdx.x / %d; task < total; task = total)", parts)
@@ -134,8 +135,8 @@ static void print_parts(hr_cuda_stage *s) {
     hr_print(p, "scan_slot<%s> sum = {1, 0};", state_type(scan));
     open_tiles(s, parts);
     print_elements(s, HR_CUDA_SCAN_ITEMS, tile_place(p));
-    hr_print(p, "scan_part<%s, %d>(factor, rest, sum, slots[turn]);", hr_scan_is_sum(scan) ? "true" : "false",
-             threads_of(s));
+    hr_print(p, "scan_part<%s, %d>(factor, rest, sum, slots[buffer]);",
+             hr_scan_is_sum(scan) ? "true" : "false", threads_of(s));
     shut(p, "");
     hr_print(p, "if (threadIdx.x == 0) all[blockIdx.x] = sum;");
     shut(p, "");
@@ -153,7 +154,7 @@ static void print_along(hr_cuda_stage *s) {
     }
     open_tiles(s, parts);
     print_elements(s, HR_CUDA_SCAN_ITEMS, tile_place(p));
-    hr_print(p, "carry = scan_tile<%s, %d>(factor, rest, carry, slots[turn]);",
+    hr_print(p, "carry = scan_tile<%s, %d>(factor, rest, carry, slots[buffer]);",
              hr_scan_is_sum(scan) ? "true" : "false", threads_of(s));
     print_stores(s, HR_CUDA_SCAN_ITEMS, tile_place(p));
     shut(p, "");

@@ -146,7 +146,7 @@ static void print_staged_store(hr_cuda_stage *s, const char *staged_block, const
     const char *place = hr_format(p, "%s + place + pos", staged_block);
     const char *apart = hr_cuda_block_slot_apart(s);
     if (s->c->ends != HR_CUDA_ENDS_EXACT) hr_print(p, "if (inside)");
-    hr_print(p, "%sstore_carried(%s, %s, %s);", s->c->ends == HR_CUDA_ENDS_EXACT ? "" : "    ", place, values,
+    hr_print(p, "%sstore_staged(%s, %s, %s);", s->c->ends == HR_CUDA_ENDS_EXACT ? "" : "    ", place, values,
              apart);
     if (s->c->ends == HR_CUDA_ENDS_EXACT) return;
     hr_print(p, "else");

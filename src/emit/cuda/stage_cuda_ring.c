@@ -171,13 +171,13 @@ static void print_first_rows(hr_cuda_stage *s, const hr_expr *const *staged, int
 static void print_next_rows(hr_cuda_stage *s, const hr_expr *const *staged, int count, int coming) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
-    hr_print(p, "const int64_t next = %s;", heard_row(s, "turn", "parity"));
+    hr_print(p, "const int64_t next = %s;", heard_row(s, "buffer", "parity"));
     hr_print(p, "const int there = here < %d ? here + %d : here - %d;", c->leaving, coming, c->leaving);
     print_copies_in(s, staged, count, "next", "there");
     for (int k = 0; k < coming; k++)
         hr_print(p, "%s = %s;", row_name(s, k), k + 1 < coming ? row_name(s, k + 1) : "next");
-    hr_print(p, "turn ^= 1;");
-    if (c->cluster > 1) hr_print(p, "if (turn == 0) parity ^= 1;");
+    hr_print(p, "buffer ^= 1;");
+    if (c->cluster > 1) hr_print(p, "if (buffer == 0) parity ^= 1;");
     hr_print(p, "here++;");
     hr_print(p, "if (here == %d) {", c->depth);
     hr_print(p, "    here = 0;");
@@ -211,7 +211,7 @@ void hr_cuda_print_ring_loop(hr_cuda_stage *s, void (*print_row)(hr_cuda_stage *
     hr_print(p, "int here = 0, round = 0; /* the place in hand, and the parity of its arrivals */");
     hr_print(p, "while (task < tasks) {");
     p->indent++;
-    print_telling(s, "turn");
+    print_telling(s, "buffer");
     hr_cuda_print_packing(s);
     print_row(s);
     print_copies_out(s);

@@ -137,8 +137,8 @@ void hr_cuda_print_staging(hr_cuda_stage *s, const char *step) {
     hr_print(p, "int here = 0; /* which of the places has the row in hand */");
     hr_print(p, "for (int place = 0; place < %d; place++) {", c->depth - 1);
     p->indent++;
-    hr_print(p, "const %s asked = ahead + place * %s;", hr_cuda_row_type(s), step);
-    print_staging_of_row(s, &all, "asked", "place");
+    hr_print(p, "const %s loaded = ahead + place * %s;", hr_cuda_row_type(s), step);
+    print_staging_of_row(s, &all, "loaded", "place");
     hr_cuda_close(p);
 }
 
@@ -148,8 +148,8 @@ void hr_cuda_print_next_staging(hr_cuda_stage *s) {
     hr_cuda_all_elements(s, &all);
     hr_print(p, "const int free = here == 0 ? %d : here - 1;", s->c->depth - 1);
     if (s->c->depth > 2)
-        hr_print(p, "const %s asked = ahead + %d * %s;", hr_cuda_row_type(s), s->c->depth - 2, s->step);
-    print_staging_of_row(s, &all, s->c->depth > 2 ? "asked" : "ahead", "free");
+        hr_print(p, "const %s loaded = ahead + %d * %s;", hr_cuda_row_type(s), s->c->depth - 2, s->step);
+    print_staging_of_row(s, &all, s->c->depth > 2 ? "loaded" : "ahead", "free");
     hr_print(p, "ptx_copy_wait<%d>();", s->c->depth - 1);
 }
 
@@ -159,13 +159,13 @@ const char *hr_cuda_block_slot_in(const hr_cuda_stage *s, const hr_expr *e) {
     for (int i = 0; i < s->c->block_slot_count; i++)
         if (s->c->block_slots[i].in == e->tensor && !hr_element_is_guarded(s->function, e) &&
             hr_cuda_whole(s, e->tensor, e->args))
-            return hr_format(s->p, "carried_%d", i);
+            return hr_format(s->p, "slot_%d", i);
     return NULL;
 }
 
 const char *hr_cuda_block_slot_out(const hr_cuda_stage *s, int tensor) {
     for (int i = 0; i < s->c->block_slot_count; i++)
-        if (s->c->block_slots[i].out == tensor) return hr_format(s->p, "carried_%d", i);
+        if (s->c->block_slots[i].out == tensor) return hr_format(s->p, "slot_%d", i);
     return NULL;
 }
 
@@ -182,7 +182,7 @@ void hr_cuda_print_block_slots(hr_cuda_stage *s) {
         const hr_cuda_block_slot *slot = &c->block_slots[i];
         int tensor = slot->in >= 0 ? slot->in : slot->out;
         const char *type = hr_c_storage(s->function->tensors[tensor].dtype);
-        hr_print(p, "%s *const carried_%d = (%s *)(staged_memory() + %" PRId64 ");", type, i, type,
+        hr_print(p, "%s *const slot_%d = (%s *)(staged_memory() + %" PRId64 ");", type, i, type,
                  slot->offset);
         reads += slot->in >= 0;
     }
@@ -203,7 +203,7 @@ static void print_arriving(hr_cuda_stage *s) {
     for (int i = 0; i < c->block_slot_count; i++) {
         if (c->block_slots[i].in < 0) continue;
         hr_print(p,
-                 "begin_rows<ALIGNED, %d>(carried_%d, %s + first * %" PRId64 ", rows * %" PRId64
+                 "begin_rows<ALIGNED, %d>(slot_%d, %s + first * %" PRId64 ", rows * %" PRId64
                  ", &arrived, %s);",
                  c->threads, i, hr_emit_tensor(p, c->block_slots[i].in), c->row, c->row,
                  c->eviction == HR_EVICTION_LAST ? "true" : "false");
@@ -309,7 +309,7 @@ void hr_cuda_print_returning(hr_cuda_stage *s) {
     hr_print(p, "hand_over();");
     for (int i = 0; i < c->block_slot_count; i++)
         if (c->block_slots[i].out >= 0)
-            hr_print(p, "return_rows<ALIGNED, %d>(%s + first * %" PRId64 ", carried_%d, rows * %" PRId64 ");",
+            hr_print(p, "return_rows<ALIGNED, %d>(%s + first * %" PRId64 ", slot_%d, rows * %" PRId64 ");",
                      c->threads, hr_emit_tensor(p, c->block_slots[i].out), c->row, i, c->row);
     hr_print(p, "ptx_bulk_commit();");
     hr_print(p, "ptx_bulk_wait_read<0>();");

@@ -132,7 +132,7 @@ typedef struct hr_cuda_gemm {
     const hr_expr *columns[HR_GEMM_COLUMNS_MAX];
     const hr_expr *staged_block; /* an element that comes to where the result leaves from; NULL = none */
     hr_gemm_view staged_view;
-    bool paced; /* it reads memory element by element: few columns at a time, for registers are scarce */
+    bool throttled; /* it reads memory element by element: few columns at a time, for registers are scarce */
     double epilogue_clocks; /* of an element, of a multiprocessor */
     int sums_most;          /* of a thread, so that its epilogue finds registers */
     int64_t blocks, shared_bytes;

@@ -243,7 +243,7 @@ hr_cuda_gemm hr_gemm_in_parts(const hr_cuda_gemm *gemm, const hr_gemm_sizes *siz
                                       .stride = {1, line, sizes->m * line}};
     parts.column_count = 0;
     parts.staged_block = NULL;
-    parts.paced = false;
+    parts.throttled = false;
     parts.epilogue_clocks = leave_clocks; /* 32 bits leave, not 16 */
     parts.sums_most = hr_gemm_sums_most(gemm);
     parts.work_bytes += hr_saturate_product(parts.results[0].size[2] * 4, parts.results[0].stride[2]);

@@ -12,7 +12,7 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
         column_0[k] = 0;
     const int64_t tasks = n_M;
     const int lane = (int)threadIdx.x;
-    int64_t ahead = (int64_t)blockIdx.x; /* the row that is asked for next */
+    int64_t ahead = (int64_t)blockIdx.x; /* the row that is loaded next */
     group<float, 4> ahead_x1_dy[1];
     float ahead_6 = 0;
     if (ahead < tasks) {

@@ -126,7 +126,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
                 } else {
                     int64_t i = tile;
                     const int64_t begin = stream_begin(q0, 4, 1, i, stop);
-                    stream_ask_end(q0 + n_N, 4, 1);
+                    stream_prefetch_end(q0 + n_N, 4, 1);
                     while (i < begin) {
                         const int lanes = begin - i < HR_LANES ? (int)(begin - i) : HR_LANES;
                         prefetch_read(p3 + i + 1024);

@@ -109,7 +109,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
             } else {
                 int64_t i = first;
                 const int64_t begin = stream_begin(q0, 2, 2, i, last);
-                stream_ask_end(q0 + n_N, 2, 2);
+                stream_prefetch_end(q0 + n_N, 2, 2);
                 while (i < begin) {
                     const int lanes = begin - i < HR_LANES ? (int)(begin - i) : HR_LANES;
                     prefetch_read(p1 + i + 2048);

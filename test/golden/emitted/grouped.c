@@ -228,7 +228,7 @@ static void stage_0_pass_1(const arguments *a, stage_0_row *row, int64_t first, 
         const int64_t start = first ? first + shift : 0, stop = last + shift < n_N ? last + shift : n_N;
         int64_t i = start;
         const int64_t begin = stream_begin(q2, 4, 1, i, stop);
-        if (!first) stream_ask_end(q2 + n_N, 4, 1);
+        if (!first) stream_prefetch_end(q2 + n_N, 4, 1);
         while (i < begin) {
             const int lanes = begin - i < HR_LANES ? (int)(begin - i) : HR_LANES;
             const vf r8 = vf_load_f32(k1 + i);

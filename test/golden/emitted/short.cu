@@ -6,7 +6,7 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
     const uint16_t *const __restrict__ t_x = a.t_x;
     uint16_t *const __restrict__ t_y = a.t_y;
     const int64_t tasks = n_M;
-    uint16_t *const carried_0 = (uint16_t *)(staged_memory() + 0);
+    uint16_t *const slot_0 = (uint16_t *)(staged_memory() + 0);
     __shared__ uint64_t arrived;
     int round = 0;
     if (threadIdx.x == 0) {
@@ -19,7 +19,7 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
         stay_inside(thread);
         const int lane = (int)(thread % 4);
         const int rows = tasks - first < 32 ? (int)(tasks - first) : 32;
-        begin_rows<ALIGNED, 128>(carried_0, t_x + first * 100, rows * 100, &arrived, false);
+        begin_rows<ALIGNED, 128>(slot_0, t_x + first * 100, rows * 100, &arrived, false);
         wait_for_arrivals(&arrived, round);
         if (!ALIGNED || rows < 32) __syncthreads();
         round ^= 1;
@@ -37,7 +37,7 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
             for (int u = 0; u < 13; u++) {
                 const int64_t pos = (int64_t)lane * 2 + u * 8;
                 if (pos >= 100) continue;
-                x2_x[u] = load_carried<2>(carried_0 + place + pos, false);
+                x2_x[u] = load_staged<2>(slot_0 + place + pos, false);
             }
         }
         #pragma unroll
@@ -84,10 +84,10 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
                 const float e2 = (r7 * r6);
                 y2[v] = e2;
             }
-            store_carried(carried_0 + place + pos, bf16_group_of(y2), false);
+            store_staged(slot_0 + place + pos, bf16_group_of(y2), false);
         }
         hand_over();
-        return_rows<ALIGNED, 128>(t_y + first * 100, carried_0, rows * 100);
+        return_rows<ALIGNED, 128>(t_y + first * 100, slot_0, rows * 100);
         ptx_bulk_commit();
         ptx_bulk_wait_read<0>();
         if (first + (int64_t)gridDim.x * 32 < tasks) __syncthreads();

@@ -16,7 +16,7 @@
 struct arguments; /* of the kernel: the callbacks read its arrays */
 
 /* Evaluates rows [row, row + rows) x [k, k + depth) of an operand. Along k: to[i * stride + j] is row i at
- * depth j; otherwise to[j * stride + i]. Asks for what lies `ahead` places further along k. */
+ * depth j; otherwise to[j * stride + i]. Prefetches what lies `ahead` places further along k. */
 typedef void contract_f32_fill_fn(const struct arguments *arguments, int64_t batch, int64_t row, int64_t rows,
                                   int64_t k, int64_t depth, float *to, int64_t stride, int64_t ahead);
 /* Takes the sums of rows [m, m + rows) x columns [n, n + columns); sum (i, j) is tile[i * stride + j]. */
@@ -61,7 +61,7 @@ struct contract_f32_piece {
     int32_t least; /* what packing both operands returned, added up */
     const float *left, *right;
     float *sums;
-    const char *ahead; /* what comes next, worth asking for: `step` bytes for each step along k */
+    const char *ahead; /* what comes next, worth prefetching: `step` bytes for each step along k */
     int64_t step;
 };
 

@@ -10,7 +10,7 @@
 /* ---- permission ---- */
 
 /* arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA); 0 = granted to the process. */
-static long contract_tiles_ask(void) {
+static long contract_tiles_request(void) {
     long result = 158;
     __asm__ volatile("syscall" : "+a"(result) : "D"(0x1023L), "S"(18L) : "rcx", "r11", "memory");
     return result;
@@ -21,7 +21,7 @@ static bool contract_tiles_granted(void) {
     static int answer; /* 0 = not asked, 1 = yes, 2 = no */
     int known = __atomic_load_n(&answer, __ATOMIC_RELAXED);
     if (known == 0) {
-        int mine = contract_tiles_ask() == 0 ? 1 : 2;
+        int mine = contract_tiles_request() == 0 ? 1 : 2;
         bool first =
             __atomic_compare_exchange_n(&answer, &known, mine, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
         if (first) known = mine;

@@ -134,8 +134,8 @@ contract_f32_step(int rows, int vectors, const float *left, const float *right,
     }
 }
 
-/* Asks for the bytes [ahead, ahead + bytes). */
-static inline __attribute__((always_inline)) void contract_f32_ask(const char *ahead, int64_t bytes) {
+/* Prefetches the bytes [ahead, ahead + bytes). */
+static inline __attribute__((always_inline)) void contract_f32_prefetch(const char *ahead, int64_t bytes) {
     for (int64_t byte = 0; byte < bytes; byte += 64)
         __builtin_prefetch(ahead + byte, 0, 2);
 }
@@ -167,7 +167,7 @@ contract_f32_multiply(int rows, int vectors, const struct contract_f32_piece *pi
     } else {
         for (int64_t k = 0; k < depth; k += CONTRACT_F32_STRIP) {
             const int64_t strip = contract_min(CONTRACT_F32_STRIP, depth - k);
-            contract_f32_ask(ahead, strip * step);
+            contract_f32_prefetch(ahead, strip * step);
             CONTRACT_UNROLL_STEPS for (int64_t i = 0; i < strip; i++) {
                 contract_f32_step(rows, vectors, left, right, sum);
                 left += CONTRACT_F32_ROWS;

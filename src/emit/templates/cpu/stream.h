@@ -136,7 +136,7 @@ static inline void prefetch_write(const void *p) {
 
 /* The line in which a row ends, unless it is whole, takes ordinary stores, each of which would hold up all
  * that come after it until the line is there. */
-static inline void stream_ask_end(const void *end, int size, int vectors) {
+static inline void stream_prefetch_end(const void *end, int size, int vectors) {
     if (!stream_aligned(end, size, vectors)) prefetch_write(end);
 }
 

@@ -137,10 +137,10 @@ static __device__ inline bool backward_is_open(const A &a, const backward_size &
 template <class P, bool BOXES, class A, class M>
 static __device__ inline void backward_bring_own(const A &a, const backward_size &size,
                                                  const backward_block &b, const M &maps,
-                                                 const backward_item &item, int turn) {
+                                                 const backward_item &item, int round) {
     typedef backward_memory<P> memory;
-    const int own = turn % P::own_places, at = own * memory::own_bytes;
-    ptx_mbarrier_wait(b.own_empty + own * 8, (turn / P::own_places & 1) ^ 1);
+    const int own = round % P::own_places, at = own * memory::own_bytes;
+    ptx_mbarrier_wait(b.own_empty + own * 8, (round / P::own_places & 1) ^ 1);
     attention_fill<typename P::own_deep, BOXES, P::tile_m, memory::deep_spans, P::deep>(
         a, b, at, maps.own_deep, item.batch, item.m, size.own, b.own_full + own * 8);
     attention_fill<typename P::own_wide, BOXES, P::tile_m, memory::wide_spans, P::wide>(
@@ -171,11 +171,11 @@ static __device__ inline void backward_produce(const A &a, const backward_size &
     typedef backward_memory<P> memory;
     const bool brings = !BOXES || threadIdx.x == 0, lists = memory::has_lists && threadIdx.x / 32 == 1;
     if (!brings && !lists) return;
-    int place = 0, parity = 1, turn = 0;
+    int place = 0, parity = 1, round = 0;
 #pragma unroll 1
-    for (int number = (int)blockIdx.x; number < b.items; number += (int)gridDim.x, turn++) {
+    for (int number = (int)blockIdx.x; number < b.items; number += (int)gridDim.x, round++) {
         const backward_item item = backward_item_at<P>(a, size, number);
-        if (brings) backward_bring_own<P, BOXES>(a, size, b, maps, item, turn);
+        if (brings) backward_bring_own<P, BOXES>(a, size, b, maps, item, round);
 #pragma unroll 1
         for (int tile = item.first; tile < item.end; tile++) {
             const int at = memory::ring_at + place * memory::place_bytes, n = tile * P::tile_n;
@@ -329,11 +329,11 @@ static __device__ inline void backward_consume(const A &a, const backward_size &
     g.walk_wide = ptx_wgmma_descriptor(ring + memory::deep_bytes, 16, 1024, 1);
     g.walk_deep_sums = ptx_wgmma_descriptor(ring, P::tile_n * 128, 1024, 1);
     g.walk_wide_sums = ptx_wgmma_descriptor(ring + memory::deep_bytes, P::tile_n * 128, 1024, 1);
-    int place = 0, parity = 0, before = 0, turn = 0;
+    int place = 0, parity = 0, before = 0, round = 0;
 #pragma unroll 1
-    for (int at = (int)blockIdx.x; at < b.items; at += (int)gridDim.x, turn++) {
+    for (int at = (int)blockIdx.x; at < b.items; at += (int)gridDim.x, round++) {
         const backward_item item = backward_item_at<P>(a, size, at);
-        const int own = turn % P::own_places, m = item.m + number * 64;
+        const int own = round % P::own_places, m = item.m + number * 64;
         g.m = m + warp * 16 + lane / 4;
 #pragma unroll
         for (int i = 0; i < P::deep / 2; i++)
@@ -346,7 +346,7 @@ static __device__ inline void backward_consume(const A &a, const backward_size &
             P::of_query(a, item.batch, g.m < last ? g.m : last, g.of_query[0]);
             P::of_query(a, item.batch, g.m + 8 < last ? g.m + 8 : last, g.of_query[1]);
         }
-        ptx_mbarrier_wait(b.own_full + own * 8, turn / P::own_places & 1);
+        ptx_mbarrier_wait(b.own_full + own * 8, round / P::own_places & 1);
 #pragma unroll 1
         for (int tile = item.first; tile < item.end; tile++) {
             const uint32_t own_at = (uint32_t)own * (memory::own_bytes >> 4);

@@ -75,12 +75,12 @@ static __device__ inline void attention_leave(uint32_t barrier) {
 
 /* For each tile of an item but its first the groups go in turn. */
 template <class P>
-static __device__ inline void attention_turn_take(const attention_item &all, int number, int block) {
+static __device__ inline void attention_order_wait(const attention_item &all, int number, int block) {
     if (block < all.end - 1) ptx_barrier_sync(1 + number, 256);
 }
 
 template <class P>
-static __device__ inline void attention_turn_pass(const attention_item &all, int number, int block) {
+static __device__ inline void attention_order_signal(const attention_item &all, int number, int block) {
     const int groups = attention_memory<P>::groups;
     if (block < all.end - 1 && (number < groups - 1 || block > all.first))
         ptx_barrier_arrive(1 + (number + 1) % groups, 256);
@@ -105,8 +105,8 @@ static __device__ inline void attention_skip(const attention_block &b, const att
 #pragma unroll 1
     for (; block >= first; block--) {
         const attention_place at = attention_place_of(g, all, block);
-        attention_turn_take<P>(all, g.number, block);
-        attention_turn_pass<P>(all, g.number, block);
+        attention_order_wait<P>(all, g.number, block);
+        attention_order_signal<P>(all, g.number, block);
         ptx_mbarrier_wait(b.key_full + at.place * 8, at.parity);
         attention_leave(b.key_empty + at.place * 8);
         ptx_mbarrier_wait(b.value_full + at.place * 8, at.parity);
@@ -122,11 +122,11 @@ static __device__ inline void attention_first(const A &a, const attention_size &
     const attention_place at = attention_place_of(g, all, block);
     float shrink[2];
     ptx_mbarrier_wait(b.key_full + at.place * 8, at.parity);
-    attention_turn_take<P>(all, g.number, block);
+    attention_order_wait<P>(all, g.number, block);
     ptx_wgmma_fence();
     attention_scores<P>(g, query, at.place);
     ptx_wgmma_commit();
-    attention_turn_pass<P>(all, g.number, block);
+    attention_order_signal<P>(all, g.number, block);
     ptx_wgmma_wait<0>();
     attention_leave(b.key_empty + at.place * 8);
     attention_softmax<P, true>(a, size, all.batch, g, attention_tile<P>(all, block), shrink);
@@ -142,7 +142,7 @@ static __device__ inline void attention_step(const A &a, const attention_size &s
     const attention_place before = attention_place_of(g, all, block + 1);
     float shrink[2];
     ptx_mbarrier_wait(b.key_full + at.place * 8, at.parity);
-    attention_turn_take<P>(all, g.number, block);
+    attention_order_wait<P>(all, g.number, block);
     ptx_wgmma_fence();
     attention_scores<P>(g, query, at.place);
     ptx_wgmma_commit();
@@ -150,7 +150,7 @@ static __device__ inline void attention_step(const A &a, const attention_size &s
     ptx_wgmma_fence();
     attention_values<P>(g, before.place, !first);
     ptx_wgmma_commit();
-    attention_turn_pass<P>(all, g.number, block);
+    attention_order_signal<P>(all, g.number, block);
     ptx_wgmma_wait<1>();
     attention_leave(b.key_empty + at.place * 8);
     const bool shrinks =
@@ -331,12 +331,12 @@ static __device__ inline void attention_consume(const A &a, const attention_size
     g.taken = 0;
     g.key = ptx_wgmma_descriptor(b.address + memory::keys_at, 16, 1024, 1);
     g.value = ptx_wgmma_descriptor(b.address + memory::values_at, P::tile_n * 128, 1024, 1);
-    int turn = 0;
+    int round = 0;
 #pragma unroll 1
-    for (int at = (int)blockIdx.x; at < b.items; at += (int)gridDim.x, turn++) {
+    for (int at = (int)blockIdx.x; at < b.items; at += (int)gridDim.x, round++) {
         const attention_item all = attention_item_at<P>(a, size, at);
         const attention_item own = attention_part<P>(a, size, all.batch, all.m + number * 64, 64);
-        const int queries = turn % P::query_places, place = queries * memory::query_bytes;
+        const int queries = round % P::query_places, place = queries * memory::query_bytes;
         g.m = own.m + row;
         g.peak[0] = g.peak[1] = g.base[0] = g.base[1] = -INFINITY;
         g.total[0] = g.total[1] = 0;
@@ -344,7 +344,7 @@ static __device__ inline void attention_consume(const A &a, const attention_size
         for (int i = 0; i < P::wide / 2; i++)
             g.sums[i] = 0;
         if (number == memory::groups - 1 && all.end - all.first > 1) ptx_barrier_arrive(1, 256);
-        ptx_mbarrier_wait(b.query_full + queries * 8, turn / P::query_places & 1);
+        ptx_mbarrier_wait(b.query_full + queries * 8, round / P::query_places & 1);
         attention_sum<P>(a, size, b, g, all, own, query + (uint32_t)(place >> 4));
         attention_store<P, BOXES>(a, size, b, g, all, place);
         attention_leave(b.query_empty + queries * 8);

@@ -126,7 +126,7 @@ static __device__ inline attention_item attention_item_at(const A &a, const atte
 
 /* ---- the warpgroup that brings ---- */
 
-/* Rows as in attention_fill(), by 128 threads that ask for 8 pieces each before they store the first. */
+/* Rows as in attention_fill(), by 128 threads that load 8 pieces each before they store the first. */
 template <class S, int ROWS, int SPANS, int COLUMNS, class A, class B>
 static __device__ inline void attention_fill_pieces(const A &a, const B &b, int at, int batch, int64_t row,
                                                     int64_t rows) {
@@ -187,11 +187,11 @@ template <class P, bool BOXES, class A, class M>
 static __device__ inline void attention_produce(const A &a, const attention_size &size,
                                                 const attention_block &b, const M &maps) {
     typedef attention_memory<P> memory;
-    int taken = 0, turn = 0;
+    int taken = 0, round = 0;
 #pragma unroll 1
-    for (int number = (int)blockIdx.x; number < b.items; number += (int)gridDim.x, turn++) {
+    for (int number = (int)blockIdx.x; number < b.items; number += (int)gridDim.x, round++) {
         const attention_item item = attention_item_at<P>(a, size, number);
-        const int queries = turn % P::query_places, query_parity = (turn / P::query_places & 1) ^ 1;
+        const int queries = round % P::query_places, query_parity = (round / P::query_places & 1) ^ 1;
         ptx_mbarrier_wait(b.query_empty + queries * 8, query_parity);
         attention_fill<typename P::query, BOXES, P::tile_m, memory::deep_spans, P::deep>(
             a, b, queries * memory::query_bytes, maps.query, item.batch, item.m, size.m,

@@ -7,7 +7,7 @@
  * up, always in their order.
  *
  * Each warp has a ring of P::places of its own in shared memory, filled by cp.async: no other one waits for
- * it. A copy's lanes read whole rows, one after the other: in pieces of 64 bytes, as the products ask for
+ * it. A copy's lanes read whole rows, one after the other: in pieces of 64 bytes, as the products read
  * them, the same bytes take a quarter longer. The order of k in a product is free, and so is that of columns,
  * so that a lane needs pieces of 16 bytes as they lie in memory: of keys the piece lane % 4 of each four of
  * the rows lane / 4 and lane / 4 + 8, of values the piece lane / 4 of each eight of the rows 2 (lane % 4),
@@ -21,7 +21,7 @@
  * P, which the printer makes for a region: as in attention_hopper.h, but classed in place of listed, and
  * splits, places, warps; multiply(d, a, b); query, key and value with chunks (rows are whole pieces),
  * place(a, batch, row) and element(a, batch, row, column). place() is null for a row that is not there.
- * looks_up: data tell where rows are, so that a lane asks for one row and the others hear of it.
+ * looks_up: data tell where rows are, so that a lane looks up one row and the others hear of it.
  */
 
 template <class P> struct split_memory {
@@ -175,10 +175,10 @@ static __device__ inline uint4 split_piece(const A &a, int64_t batch, int64_t ro
     return split_elements<S, COLUMNS>(a, batch, row, column, there);
 }
 
-/* Asks for 16 rows of PIECES pieces, which stand where `at` says. */
+/* Begins the copies of 16 rows of PIECES pieces, which stand where `at` says. */
 template <class S, bool COPIES, int COLUMNS, int PIECES, class A>
-static __device__ inline void split_ask(const A &a, char *to, const split_item &item, int step,
-                                        int (*at)(int row, int piece)) {
+static __device__ inline void split_copy(const A &a, char *to, const split_item &item, int step,
+                                         int (*at)(int row, int piece)) {
     const int lane = (int)threadIdx.x % 32, first = step * 16;
     if constexpr (COPIES && S::chunks && !S::widens) {
         const char *known = nullptr;
@@ -206,17 +206,17 @@ static __device__ inline void split_ask(const A &a, char *to, const split_item &
     }
 }
 
-/* Asks for 16 keys and their values. `ring`: the warp's. */
+/* Begins the copies of 16 keys and their values. `ring`: the warp's. */
 template <class P, bool COPIES, class A>
 static __device__ inline void split_bring(const A &a, char *ring, const split_item &item, int step,
                                           int place) {
     typedef split_memory<P> memory;
     char *const to = ring + place * memory::place_bytes;
     if (split_counts<P>(item, step)) {
-        split_ask<typename P::key, COPIES, P::deep, memory::key_pieces>(a, to, item, step,
-                                                                        split_key_place<P>);
-        split_ask<typename P::value, COPIES, P::wide, memory::value_pieces>(a, to + memory::values_at, item,
-                                                                            step, split_value_place<P>);
+        split_copy<typename P::key, COPIES, P::deep, memory::key_pieces>(a, to, item, step,
+                                                                         split_key_place<P>);
+        split_copy<typename P::value, COPIES, P::wide, memory::value_pieces>(a, to + memory::values_at, item,
+                                                                             step, split_value_place<P>);
     }
     ptx_copy_commit();
 }

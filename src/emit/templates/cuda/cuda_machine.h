@@ -107,7 +107,7 @@ static __device__ inline uint32_t f16_pair(float low, float high) {
 #endif
 }
 
-/* How a load treats the caches: what comes once leaves the L2 last, and what every row asks for again stays
+/* How a load treats the caches: what comes once leaves the L2 last, and what every row reads again stays
  * in the L1, which the rows themselves pass through. Where much is read and much is written, memory is 2 to
  * 4 % faster when what is written leaves the L2 first. */
 struct stay {

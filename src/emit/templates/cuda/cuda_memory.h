@@ -224,8 +224,8 @@ template <class P, class T> static __device__ inline void add_near(P *own, T *pl
         add_to(places + at, value);
 }
 
-/* Asks for the group at `place`, to stand at `slot` in shared memory after ptx_copy_wait_all(). Where it is
- * not aligned, or in part outside of from <= v < to, it is there at once. */
+/* Begins a copy of the group at `place`, to stand at `slot` in shared memory after ptx_copy_wait_all(). Where
+ * it is not aligned, or in part outside of from <= v < to, it is there at once. */
 template <bool ALIGNED, int V, class T>
 static __device__ inline void stage_group(group<T, V> *slot, const T *place, int64_t from, int64_t to) {
     const int size = V * (int)sizeof(T);

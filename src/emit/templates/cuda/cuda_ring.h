@@ -1,5 +1,5 @@
 /* Rows that pass through shared memory: the multiprocessor's copy engine brings them in and takes them out,
- * so that no thread waits for memory behind what others have asked for.
+ * so that no thread waits for memory behind the copies of others.
  *
  * `arrived` is a barrier in shared memory. A phase of it ends when all its threads have come and all bytes
  * that they expect are there; `parity` is 0 for its first phase, 1 for the next, and so on in turn.

@@ -35,12 +35,12 @@ static __device__ inline void return_rows(T *to, const T *from, int count) {
 }
 
 /* A group from shared memory and into it; `apart`: it does not begin at a whole word. */
-template <int V, class T> static __device__ inline group<T, V> load_carried(const T *place, bool apart) {
+template <int V, class T> static __device__ inline group<T, V> load_staged(const T *place, bool apart) {
     return apart ? load_group<false, V>(place, stay::plain) : load_group<true, V>(place, stay::plain);
 }
 
 template <int V, class T>
-static __device__ inline void store_carried(T *place, const group<T, V> &x, bool apart) {
+static __device__ inline void store_staged(T *place, const group<T, V> &x, bool apart) {
     if (apart)
         store_group<false>(place, x);
     else

@@ -12,20 +12,20 @@ template <int LEFT> static __device__ inline void gemm_place_free(int group) {
 template <class P, int ROW_BYTES>
 static __device__ inline void gemm_leave_16(uint32_t piece, int j, const float (&e)[8]) {
     const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % 128 / 32 * 16 + lane % 16;
-    const int chunk = 2 * j + lane / 16, turn = ROW_BYTES == 128 ? row % 8 : row / 2 % 4;
+    const int chunk = 2 * j + lane / 16, swizzle = ROW_BYTES == 128 ? row % 8 : row / 2 % 4;
     uint32_t word[4];
 #pragma unroll
     for (int i = 0; i < 4; i++)
         word[i] = P::pair(e[2 * i], e[2 * i + 1]);
-    ptx_store_matrix_4(piece + row * ROW_BYTES + ((chunk ^ turn) << 4), word);
+    ptx_store_matrix_4(piece + row * ROW_BYTES + ((chunk ^ swizzle) << 4), word);
 }
 
 /* Where values 2 i and 2 i + 1 of those eight stand in a piece, in bytes. */
 template <int RESULT_BYTES, int ROW_BYTES> static __device__ inline int gemm_pair_place(int j, int i) {
     const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % 128 / 32 * 16 + lane / 4 + i % 2 * 8;
     const int at = (16 * j + i / 2 * 8 + lane % 4 * 2) * RESULT_BYTES;
-    const int turn = ROW_BYTES == 128 ? row % 8 : row / 2 % 4;
-    return row * ROW_BYTES + ((at / 16 ^ turn) << 4) + at % 16;
+    const int swizzle = ROW_BYTES == 128 ? row % 8 : row / 2 % 4;
+    return row * ROW_BYTES + ((at / 16 ^ swizzle) << 4) + at % 16;
 }
 
 /* The same of 32-bit results. */
@@ -35,9 +35,9 @@ static __device__ inline void gemm_leave_32(char *piece, int j, const float (&e)
         *(float2 *)(piece + gemm_pair_place<4, 128>(j, i)) = make_float2(e[2 * i], e[2 * i + 1]);
 }
 
-/* What was carried to the place of these eight values. */
+/* What was staged at the place of these eight values. */
 template <class P, int ROW_BYTES>
-static __device__ inline void gemm_read_carried(const char *piece, int j, float (&e)[8]) {
+static __device__ inline void gemm_read_staged(const char *piece, int j, float (&e)[8]) {
 #pragma unroll
     for (int i = 0; i < 4; i++) {
         const char *at = piece + gemm_pair_place<P::result_bytes, ROW_BYTES>(j, i);
@@ -69,14 +69,14 @@ static __device__ inline void gemm_leave_piece(const A &a, const gemm_size &size
     const int at = memory::results_at + place * P::results * memory::piece_bytes;
 #pragma unroll
     for (int j = 0; j < memory::piece_columns / 16; j++) {
-        float e[P::results + P::partials][8], carried[8];
+        float e[P::results + P::partials][8], staged[8];
         uint32_t pair = lane % 4 * 2;
-        if (P::paced) { /* no load of later columns begins before this: registers are scarce */
+        if (P::throttled) { /* no load of later columns begins before this: registers are scarce */
             __syncwarp();
             stay_inside(pair);
         }
-        if constexpr (P::carries) {
-            gemm_read_carried<P, memory::row_bytes>(b.memory + at, j, carried);
+        if constexpr (P::has_staged) {
+            gemm_read_staged<P, memory::row_bytes>(b.memory + at, j, staged);
             __syncwarp(); /* before others of the warp write there */
         }
 #pragma unroll
@@ -90,13 +90,13 @@ static __device__ inline void gemm_leave_piece(const A &a, const gemm_size &size
             const int64_t of_m = at_m < size.m ? at_m : size.m - 1;
             const int of_n = gemm_column<P::n_run>(n + near, (int)pair + i % 2, (int)size.n);
             if constexpr (P::rights == 1) {
-                P::values(a, batch, of_m, of_n, sum[near / 2 + i % 4], of_column, carried[i], value);
+                P::values(a, batch, of_m, of_n, sum[near / 2 + i % 4], of_column, staged[i], value);
             } else {
                 T sums[P::rights];
 #pragma unroll
                 for (int r = 0; r < P::rights; r++)
                     sums[r] = sum[r * (P::right_n / 2) + near / 2 + i % 4];
-                P::values(a, batch, of_m, of_n, sums, of_column, carried[i], value);
+                P::values(a, batch, of_m, of_n, sums, of_column, staged[i], value);
             }
 #pragma unroll
             for (int r = 0; r < P::results + P::partials; r++)
@@ -133,20 +133,20 @@ static __device__ inline void gemm_begin_columns(const A &a, const gemm_size &si
     }
 }
 
-/* What is carried sets out for the places that the tile's results will leave from. */
+/* Begins the copies of staged rows to the places that the tile's results will leave from. */
 template <class P, class M>
-static __device__ inline void gemm_begin_carried(const gemm_block &b, const M &maps, int group, int batch,
-                                                 int m, int n) {
+static __device__ inline void gemm_begin_staged(const gemm_block &b, const M &maps, int group, int batch,
+                                                int m, int n) {
     typedef gemm_hopper_memory<P> memory;
     const int across = P::right_n / memory::piece_columns;
     if (threadIdx.x % 128 != 0) return;
     ptx_bulk_wait_read<0>();
-    ptx_mbarrier_arrive_expect(b.carried + group * 8, memory::group_bytes);
+    ptx_mbarrier_arrive_expect(b.staged + group * 8, memory::group_bytes);
 #pragma unroll
     for (int x = 0; x < memory::piece_count; x++)
-        P::load_carried(
-            b.address + memory::results_at + group * memory::group_bytes + x * memory::piece_bytes, maps,
-            n + x % across * memory::piece_columns, m + x / across * 64, batch, b.carried + group * 8);
+        P::load_staged(b.address + memory::results_at + group * memory::group_bytes + x * memory::piece_bytes,
+                       maps, n + x % across * memory::piece_columns, m + x / across * 64, batch,
+                       b.staged + group * 8);
 }
 
 /* The epilogue of a group's sums, whose first row is m; results leave by the copy engine. */
@@ -157,7 +157,7 @@ static __device__ inline void gemm_leave(const A &a, const gemm_size &size, cons
     typedef gemm_hopper_memory<P> memory;
     const int across = P::right_n / memory::piece_columns;
     const bool first = threadIdx.x % 128 == 0;
-    if (P::carries) ptx_mbarrier_wait(b.carried + group * 8, parity);
+    if (P::has_staged) ptx_mbarrier_wait(b.staged + group * 8, parity);
     if (P::pieces == 0) gemm_place_free<0>(group);
 #pragma unroll
     for (int x = 0; x < memory::piece_count; x++) {
@@ -247,8 +247,8 @@ static __device__ inline void gemm_multiply_tile(const gemm_block &b, T (&sum)[P
 
 /* Byte `at` of row `row` of a left tile whose rows are ROW bytes, swizzled over all of them. */
 template <int ROW> static __device__ inline int gemm_raw_place(int row, int at) {
-    const int turn = ROW == 128 ? row % 8 : ROW == 64 ? row / 2 % 4 : row / 4 % 2;
-    return row * ROW + ((at / 16 ^ turn) << 4) + at % 16;
+    const int swizzle = ROW == 128 ? row % 8 : ROW == 64 ? row / 2 % 4 : row / 4 % 2;
+    return row * ROW + ((at / 16 ^ swizzle) << 4) + at % 16;
 }
 
 /* wgmma's left operand of one stage, computed by the text: of each 16 along k from the `first` on, of each 64
@@ -445,18 +445,18 @@ static __device__ inline void gemm_consume(const A &a, const gemm_size &size, co
     const uint64_t right = gemm_descriptor<P::right::k_major>(b.address + memory::left_bytes);
     const uint32_t leave = ptx_cluster_address(b.empty, P::cluster > 1 ? lane % P::cluster : 0);
     const bool tells = lane < P::cluster;
-    int taken = 0, turn = 0, parity = 0, steps;
-    for (int number = b.cluster; number < b.tiles; number += b.clusters, turn++, taken += steps) {
+    int taken = 0, round = 0, parity = 0, steps;
+    for (int number = b.cluster; number < b.tiles; number += b.clusters, round++, taken += steps) {
         const gemm_work work = gemm_work_at<P>(b, number);
         const gemm_tile tile = work.tile;
         steps = work.steps;
-        if (P::ping_pong && turn % 2 != group) continue;
+        if (P::ping_pong && round % 2 != group) continue;
         const int64_t m = ((int64_t)tile.m * P::cluster + b.rank) * P::tile_m + rows;
         const int n = tile.n * P::right_n;
         typename P::sum_type sum[memory::parts][P::tile_n / 2];
         if constexpr (P::columns > 0) gemm_begin_columns<P>(a, size, b, group, tile.batch, n);
-        if constexpr (P::carries) gemm_begin_carried<P>(b, maps, group, tile.batch, (int)m, n);
-        if (P::ping_pong && turn > 0) ptx_barrier_sync(3 + group, 256);
+        if constexpr (P::has_staged) gemm_begin_staged<P>(b, maps, group, tile.batch, (int)m, n);
+        if (P::ping_pong && round > 0) ptx_barrier_sync(3 + group, 256);
         if constexpr (P::computes)
             gemm_multiply_raw<P>(a, size, b, sum, right, rows + lane_row, work, m + lane_row, taken, leave);
         else if constexpr (P::chain > 0)

@@ -1,7 +1,7 @@
 /* A matrix product on the tensor cores of sm_90a: sum over k of left(m, k) * right(n, k), operands of 16 or 8
  * bits, sums in f32.
  *
- * A block has three warpgroups. One thread of the first, the producer, asks the copy engine for tiles of the
+ * A block has three warpgroups. One thread of the first, the producer, has the copy engine bring tiles of the
  * operands, 64 along k, into a ring of P::stages places; the two others multiply them by wgmma. They share a
  * tile, half of its rows each, or (P::ping_pong) each has a tile of its own and one multiplies while the
  * other stores. A block of the grid takes tiles in turn. Blocks of a cluster (P::cluster along m) have the
@@ -39,8 +39,8 @@
  * - partials, partial_values(), partial_0 and on: gemm_partials.h. values() gives what they sum behind the
  *   results.
  *
- * - columns and column_values(): values that are one for each column. carries, load_carried(), unpack(): an
- *   element of a matrix that comes to where the result leaves from. paced: values() loads from memory.
+ * - columns and column_values(): values that are one for each column. has_staged, load_staged(), unpack(): an
+ *   element of a matrix that comes to where the result leaves from. throttled: values() loads from memory.
  */
 template <class P> struct gemm_hopper_memory {
     static constexpr int left_bytes = P::tile_m * P::left_row, stage_bytes = left_bytes + P::tile_n * 128;
@@ -71,7 +71,7 @@ static __device__ inline char *gemm_memory() {
 /* What the groups of a block know of it. */
 struct gemm_block {
     char *memory;
-    uint32_t address, full, empty, carried;
+    uint32_t address, full, empty, staged;
     int rank, cluster, clusters; /* of the block in its cluster, of the cluster, of the grid */
     int m_tiles, n_tiles, tiles; /* of clusters */
     int batches, steps, k_steps; /* a step is 64 along k: of a tile, of one pair of parts */
@@ -110,7 +110,7 @@ template <class P> static __device__ inline gemm_block gemm_hopper_begin(const g
     b.address = __shfl_sync(0xffffffffu, ptx_shared_address(b.memory), 0);
     b.full = b.address + gemm_hopper_memory<P>::barriers_at;
     b.empty = b.full + P::stages * 8;
-    b.carried = b.empty + P::stages * 8; /* one for each group */
+    b.staged = b.empty + P::stages * 8; /* one for each group */
     b.rank = P::cluster > 1 ? ptx_cluster_rank() : 0;
     b.cluster = (int)blockIdx.x / P::cluster;
     b.clusters = (int)gridDim.x / P::cluster;
@@ -126,8 +126,8 @@ template <class P> static __device__ inline gemm_block gemm_hopper_begin(const g
             ptx_mbarrier_init(b.full + s * 8, 1);
             ptx_mbarrier_init(b.empty + s * 8, (P::ping_pong ? 4 : 8) * P::cluster);
         }
-        ptx_mbarrier_init(b.carried, 1);
-        ptx_mbarrier_init(b.carried + 8, 1);
+        ptx_mbarrier_init(b.staged, 1);
+        ptx_mbarrier_init(b.staged + 8, 1);
         ptx_fence_mbarrier_init();
     }
     if (P::cluster > 1) {

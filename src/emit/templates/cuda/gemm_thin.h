@@ -91,7 +91,7 @@ static __device__ inline uint4 thin_bytes(const uint8_t *from) {
     return make_uint4(word[0], word[1], word[2], word[3]);
 }
 
-/* Asks for line `line` of the warp's 32 rows. Zeros stand for what is not there. */
+/* Begins the copy of line `line` of the warp's 32 rows. Zeros stand for what is not there. */
 template <class P, bool COPIES, class A>
 static __device__ inline void thin_bring(const A &a, char *to, const thin_item &item, int64_t row, int line) {
     const int lane = (int)threadIdx.x % 32, piece = lane % 8;
@@ -182,17 +182,17 @@ template <class P, bool COPIES> static __device__ constexpr bool thin_copies_vec
     return COPIES && P::vectors_lie && P::in_order;
 }
 
-/* Asks for the block's vectors along a round's k, as thin_vectors() has them. Blocks begin at different
- * places: all of them read the same. */
+/* Begins the copies of the block's vectors along a round's k, as thin_vectors() has them. Blocks begin at
+ * different places: all of them read the same. */
 template <class P, class A>
-static __device__ inline void thin_ask_vectors(const A &a, const thin_item &item, int line, char *to) {
+static __device__ inline void thin_copy_vectors(const A &a, const thin_item &item, int line, char *to) {
     typedef thin_memory<P> memory;
     const int of_vector = P::part_lines * memory::runs * memory::pieces * 4;
-    const int turn = (int)(blockIdx.x * 32u % (unsigned)of_vector);
+    const int rotation = (int)(blockIdx.x * 32u % (unsigned)of_vector);
     const int64_t first = (int64_t)line * memory::line_numbers;
 #pragma unroll 1
     for (int from = (int)threadIdx.x; from < of_vector; from += (int)blockDim.x) {
-        const int here = from + turn < of_vector ? from + turn : from + turn - of_vector;
+        const int here = from + rotation < of_vector ? from + rotation : from + rotation - of_vector;
         const int64_t k = first + here / 4 / memory::pieces * 4 * memory::unit_numbers;
         const int64_t along =
             k < P::k ? k + here / 4 % memory::pieces * P::piece_apart + here % 4 * P::apart : first;
@@ -448,10 +448,10 @@ template <class P, bool COPIES, class A>
 static __device__ inline void thin_begin_round(const A &a, const thin_item &item, int line, char *vectors,
                                                float *scales, int *odd) {
     const int threads = thin_memory<P>::warps * 32, half = threads / 2, thread = (int)threadIdx.x;
-    const bool asked = thin_copies_vectors<P, COPIES>();
-    if constexpr (asked && P::part_groups > 0) {
+    const bool copies = thin_copies_vectors<P, COPIES>();
+    if constexpr (copies && P::part_groups > 0) {
         thin_scales<P, COPIES>(a, item, line, scales, odd, {thread, threads});
-    } else if constexpr (asked) {
+    } else if constexpr (copies) {
     } else if constexpr (P::part_groups == 0) {
         thin_vectors<P, COPIES>(a, item, line, vectors, {thread, threads});
     } else if constexpr (P::vectors > 4) {
@@ -477,9 +477,9 @@ static __device__ inline void gemm_thin(const A &a, const gemm_size size, float 
     char *const vectors = shared + memory::vectors_at;
     float *const scales = (float *)(shared + memory::scales_at);
     int *const odd = (int *)(shared + memory::odd_at);
-    const bool asked = thin_copies_vectors<P, COPIES>();
+    const bool copies = thin_copies_vectors<P, COPIES>();
     thin_sums<P> sums = {};
-    if constexpr (asked) thin_ask_vectors<P>(a, item, item.line, vectors);
+    if constexpr (copies) thin_copy_vectors<P>(a, item, item.line, vectors);
 #pragma unroll
     for (int s = 0; s < P::places - 1; s++)
         thin_bring<P, COPIES>(a, ring + s * memory::place_bytes, item, row,
@@ -491,11 +491,11 @@ static __device__ inline void gemm_thin(const A &a, const gemm_size size, float 
 #pragma unroll 1
     for (int round = item.line; round < item.end; round += P::part_lines) {
         __syncthreads(); /* all have done with the round before */
-        if constexpr (asked && P::rounds > 1)
-            if (round > item.line) thin_ask_vectors<P>(a, item, round, vectors);
+        if constexpr (copies && P::rounds > 1)
+            if (round > item.line) thin_copy_vectors<P>(a, item, round, vectors);
         thin_begin_round<P, COPIES>(a, item, round, vectors, scales, odd);
-        if (asked && round == item.line) ptx_copy_wait<P::places - 1>();
-        if (asked && round > item.line) ptx_copy_wait<0>();
+        if (copies && round == item.line) ptx_copy_wait<P::places - 1>();
+        if (copies && round > item.line) ptx_copy_wait<0>();
         __syncthreads();
         const int end = round + P::part_lines < item.end ? round + P::part_lines : item.end;
 #pragma unroll 1
