@@ -27,15 +27,17 @@ static const hr_step *maker_of(const softmax_search *s, const hr_expr *node) {
     return NULL;
 }
 
-/* What an element is made from, where that is no reduction. */
+static bool is_element_of(const hr_expr *node, int tensor) {
+    return node->op == HR_OP_ELEMENT && node->tensor == tensor;
+}
+
+/* What an element is made from, where that is no reduction. A product that nothing follows is made from
+ * itself.
+ */
 static const hr_expr *made_from(const softmax_search *s, const hr_expr *node) {
     const hr_step *step = maker_of(s, node);
     const bool map = step && (step->kind == HR_STEP_ELEMENT || step->kind == HR_STEP_ROW);
-    return map ? made_from(s, step->value) : node;
-}
-
-static bool is_element_of(const hr_expr *node, int tensor) {
-    return node->op == HR_OP_ELEMENT && node->tensor == tensor;
+    return map && !is_element_of(step->value, node->tensor) ? made_from(s, step->value) : node;
 }
 
 static bool is_minus_infinity(const hr_expr *node) {
