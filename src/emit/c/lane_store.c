@@ -55,6 +55,11 @@ static bool streams(const hr_lane_step *s) {
     return s->stream && !s->late;
 }
 
+/* Where the step's results of the lanes from `i` on go. */
+static const char *target_text(hr_printer *p, const hr_lane_step *s) {
+    return hr_format(p, s->late ? "late_%d + (i - block)" : "q%d + i", s->id);
+}
+
 /* Where the elements at the ends of a row go. */
 static const char *end_text(hr_printer *p, const hr_lane_step *s) {
     return hr_format(p, s->id == p->joined ? "end_%d + i" : "q%d + i", s->id);
@@ -72,14 +77,14 @@ static void print_move(hr_printer *p, const hr_lane_pass *pass, const hr_lane_st
         const char *words = hr_format(p, "vf_load_f32((const float *)(const void *)(%s + i - %d * HR_LANES))",
                                       hr_expr_pointer(p, s->value), way);
         hr_print(p, "vf_%s_f32((float *)(void *)(%s - %d * HR_LANES), %s%s);",
-                 streams(s) ? "stream" : "store", hr_lane_target(p, s), way,
+                 streams(s) ? "stream" : "store", target_text(p, s), way,
                  valid ? hr_format(p, "(%s ? %s : vf_of(0))", valid, words) : words, aligned_text(p, s));
     }
 }
 
 /* Words that were made once leave, and stay where a later pass needs them. */
 static void print_words(hr_printer *p, const hr_lane_pass *pass, const hr_lane_step *s) {
-    const char *aligned = aligned_text(p, s), *target = hr_lane_target(p, s);
+    const char *aligned = aligned_text(p, s), *target = target_text(p, s);
     for (int way = 0; way < pass->unit; way += 2) {
         const char *words = hr_format(p, " - %d * HR_LANES), (vf)b%d[%d]", pass->unit - way, s->id, way / 2);
         hr_print(p, "vf_%s_f32((float *)(void *)(%s%s%s);", streams(s) ? "stream" : "store", target, words,
@@ -136,7 +141,7 @@ void hr_lane_print_pairs(hr_printer *p, const hr_lane_pass *pass, const hr_lane_
             print_move(p, pass, s);
             continue;
         }
-        const char *target = hr_lane_target(p, s);
+        const char *target = target_text(p, s);
         for (int way = 0; way < pass->unit; way += 2)
             hr_print(p, "vf_%s_%s_bf16(%s - %d * HR_LANES, w%d[%d], w%d[%d], %s%s);",
                      streams(s) ? "stream" : "store", p->even_odd ? "even_odd" : "pair", target,
@@ -160,7 +165,7 @@ void hr_lane_print_store(hr_printer *p, const hr_lane_step *s, const char *value
     else if (p->vector && p->part)
         hr_print(p, "%s_store_part_%s(%s, %s, lanes);", v, name, end_text(p, s), stored);
     else if (p->vector)
-        hr_print(p, "%s_store_%s(%s, %s);", v, name, joined ? end_text(p, s) : hr_lane_target(p, s), stored);
+        hr_print(p, "%s_store_%s(%s, %s);", v, name, joined ? end_text(p, s) : target_text(p, s), stored);
     else if (hr_lane_stores_in_row(p, s))
         hr_print(p, "q%d[i] = %s;", s->id, stored);
     else
@@ -399,8 +404,4 @@ void hr_lane_end_block(hr_printer *p, const hr_lane_pass *pass) {
                  (int)hr_dtype_size(p->function->tensors[s->tensor].dtype),
                  p->whole ? "true" : hr_format(p, "aligned_%d", s->id));
     }
-}
-
-const char *hr_lane_target(hr_printer *p, const hr_lane_step *s) {
-    return hr_format(p, s->late ? "late_%d + (i - block)" : "q%d + i", s->id);
 }

@@ -78,7 +78,4 @@ const hr_lane_step *hr_lane_begin_block(hr_printer *printer, const hr_lane_pass 
 /* All that waited leaves: of the pass with those steps. */
 void hr_lane_end_block(hr_printer *printer, const hr_lane_pass *pass);
 
-/* Where the step's results of the lanes from `i` on go. */
-const char *hr_lane_target(hr_printer *printer, const hr_lane_step *step);
-
 #endif

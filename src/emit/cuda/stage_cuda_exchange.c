@@ -65,9 +65,20 @@ void hr_cuda_print_add(hr_cuda_stage *s, const hr_step *step, const char *sum, c
 
 /* ---- the exchange ---- */
 
+static int second_of(const hr_cuda_stage *s, int first) {
+    for (int i = first + 1; i < s->stage->step_count; i++)
+        if (s->merged[i] == first + 1) return i;
+    return -1;
+}
+
+/* The step is exchanged together with another. */
+static bool is_merged(const hr_cuda_stage *s, int step) {
+    return s->merged[step] || second_of(s, step) >= 0;
+}
+
 static bool is_reduced_in(const hr_cuda_stage *s, int i, int pass) {
     return s->stage->steps[i].kind == HR_STEP_REDUCE_ROW && s->stage->steps[i].pass == pass &&
-           !hr_cuda_is_merged(s, i);
+           !is_merged(s, i);
 }
 
 /* A sum that was made beside its peak: each thread has its own peak until here. */
@@ -108,7 +119,7 @@ static int partner_of(const hr_cuda_stage *s, int i, int *first) {
 bool hr_cuda_has_slots(const hr_cuda_stage *s, int i) {
     int first;
     if (s->stage->steps[i].kind != HR_STEP_REDUCE_ROW) return false;
-    if (hr_cuda_is_merged(s, i)) return !s->merged[i];
+    if (is_merged(s, i)) return !s->merged[i];
     partner_of(s, i, &first);
     return first == i;
 }
@@ -292,16 +303,6 @@ bool hr_cuda_is_merged_pass(const hr_cuda_stage *s, int pass) {
     for (int i = 0; i < s->stage->step_count; i++)
         if (s->stage->steps[i].pass == pass && s->merged[i]) return true;
     return false;
-}
-
-static int second_of(const hr_cuda_stage *s, int first) {
-    for (int i = first + 1; i < s->stage->step_count; i++)
-        if (s->merged[i] == first + 1) return i;
-    return -1;
-}
-
-bool hr_cuda_is_merged(const hr_cuda_stage *s, int step) {
-    return s->merged[step] || second_of(s, step) >= 0;
 }
 
 /* Of `threads` threads. */

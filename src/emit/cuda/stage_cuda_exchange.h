@@ -37,8 +37,6 @@ bool hr_cuda_may_join(const hr_cuda_choice *choice);
 void hr_cuda_find_merged(hr_cuda_stage *s);
 /* The pass is walked beside the one before it. */
 bool hr_cuda_is_merged_pass(const hr_cuda_stage *s, int pass);
-/* The step is exchanged together with another. */
-bool hr_cuda_is_merged(const hr_cuda_stage *s, int step);
 /* What a warp leaves for its block in a step's exchange, and what is that of no threads; NULL where the
  * exchange of another step is this one's, too. */
 const char *hr_cuda_slot_type(const hr_cuda_stage *s, int step);
