@@ -1,27 +1,38 @@
 /* Whole numbers of 8 and 4 bits as pairs of bf16 or f16, exact: for gemm_thin.h. */
 
-/* Two at a time, exact: a + b. */
-static __device__ inline uint32_t thin_add_bf16(uint32_t a, uint32_t b) {
+/* Pairs of bf16: a whole number in the last bits of 128 adds to it. add(): a + b, exact. */
+struct thin_bf16 {
+    static constexpr int base = 128;
+    static constexpr uint32_t base_bits = 0x43004300u;
+    static __device__ inline uint32_t pair(float a, float b) { return bf16_pair(a, b); }
+    static __device__ inline uint32_t add(uint32_t a, uint32_t b) {
 #ifdef HR_EMULATED
-    return bf16_pair(f32_from_bf16((uint16_t)a) + f32_from_bf16((uint16_t)b),
-                     f32_from_bf16((uint16_t)(a >> 16)) + f32_from_bf16((uint16_t)(b >> 16)));
+        return bf16_pair(f32_from_bf16((uint16_t)a) + f32_from_bf16((uint16_t)b),
+                         f32_from_bf16((uint16_t)(a >> 16)) + f32_from_bf16((uint16_t)(b >> 16)));
 #else
-    uint32_t r;
-    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(0x3f803f80u), "r"(b));
-    return r;
+        uint32_t r;
+        asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(r) : "r"(a), "r"(0x3f803f80u), "r"(b));
+        return r;
 #endif
-}
+    }
+};
 
-static __device__ inline uint32_t thin_add_f16(uint32_t a, uint32_t b) {
+/* Pairs of f16: one in those of 1024. */
+struct thin_f16 {
+    static constexpr int base = 1024;
+    static constexpr uint32_t base_bits = 0x64006400u;
+    static __device__ inline uint32_t pair(float a, float b) { return f16_pair(a, b); }
+    static __device__ inline uint32_t add(uint32_t a, uint32_t b) {
 #ifdef HR_EMULATED
-    return f16_pair(f32_from_f16((uint16_t)a) + f32_from_f16((uint16_t)b),
-                    f32_from_f16((uint16_t)(a >> 16)) + f32_from_f16((uint16_t)(b >> 16)));
+        return f16_pair(f32_from_f16((uint16_t)a) + f32_from_f16((uint16_t)b),
+                        f32_from_f16((uint16_t)(a >> 16)) + f32_from_f16((uint16_t)(b >> 16)));
 #else
-    uint32_t r;
-    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
-    return r;
+        uint32_t r;
+        asm("add.rn.f16x2 %0, %1, %2;" : "=r"(r) : "r"(a), "r"(b));
+        return r;
 #endif
-}
+    }
+};
 
 /* x & mask ^ bits, in one instruction. */
 static __device__ inline uint32_t thin_field(uint32_t x, uint32_t mask, uint32_t bits) {
@@ -44,35 +55,26 @@ static __device__ inline uint32_t thin_apart(uint32_t word) {
 }
 
 /* Eight numbers of four bits, those of bytes 0 and 1, 2 and 3 in one register: low halves, then high ones.
- * They become the last bits of a number: 128 and so much of bf16, 1024 of f16. FLIP: bits turned over; BIAS:
- * what is added. */
-template <int FLIP, int BIAS>
-static __device__ inline void thin_halves_bf16(uint32_t word, uint32_t (&r)[4]) {
+ * They become the last bits of PAIRS' base. FLIP: bits turned over; BIAS: what is added. */
+template <class PAIRS, int FLIP, int BIAS>
+static __device__ inline void thin_halves(uint32_t word, uint32_t (&r)[4]) {
     word = thin_apart(word);
-    const uint32_t more = bf16_pair(BIAS - 128, BIAS - 128);
+    const uint32_t more = PAIRS::pair(BIAS - PAIRS::base, BIAS - PAIRS::base);
 #pragma unroll
     for (int i = 0; i < 4; i++)
-        r[i] = thin_add_bf16(
-            thin_field(word >> (i % 2 * 8 + i / 2 * 4), 0x000f000fu, 0x43004300u | FLIP * 0x10001u), more);
+        r[i] = PAIRS::add(
+            thin_field(word >> (i % 2 * 8 + i / 2 * 4), 0x000f000fu, PAIRS::base_bits | FLIP * 0x10001u),
+            more);
 }
 
-template <int FLIP, int BIAS> static __device__ inline void thin_halves_f16(uint32_t word, uint32_t (&r)[4]) {
-    word = thin_apart(word);
-    const uint32_t more = f16_pair(BIAS - 1024, BIAS - 1024);
-#pragma unroll
-    for (int i = 0; i < 4; i++)
-        r[i] = thin_add_f16(
-            thin_field(word >> (i % 2 * 8 + i / 2 * 4), 0x000f000fu, 0x64006400u | FLIP * 0x10001u), more);
-}
-
-/* Four numbers of eight bits: f16 as above. bf16 has no room for all eight beside the
- * 128: by way of f32, in order. */
+/* Four numbers of eight bits: f16 as above. bf16 has no room for all eight beside the 128: by way of f32, in
+ * order. */
 template <int FLIP, int BIAS> static __device__ inline void thin_whole_f16(uint32_t word, uint32_t (&r)[2]) {
     word = thin_apart(word);
     const uint32_t more = f16_pair(BIAS - 1024, BIAS - 1024);
 #pragma unroll
     for (int i = 0; i < 2; i++)
-        r[i] = thin_add_f16(thin_field(word >> i * 8, 0x00ff00ffu, 0x64006400u | FLIP * 0x10001u), more);
+        r[i] = thin_f16::add(thin_field(word >> i * 8, 0x00ff00ffu, 0x64006400u | FLIP * 0x10001u), more);
 }
 
 template <int FLIP, int BIAS> static __device__ inline void thin_whole_bf16(uint32_t word, uint32_t (&r)[2]) {
