@@ -350,7 +350,7 @@ static hr_term term_power(hr_algebra *algebra, const hr_term *term, int power) {
     return result;
 }
 
-static bool is_like(const hr_term *a, const hr_term *b) {
+bool hr_term_is_like(const hr_term *a, const hr_term *b) {
     return a->factor_count == b->factor_count && a->guard_count == b->guard_count && a->scope == b->scope &&
            (!a->factor_count ||
             memcmp(a->factors, b->factors, (size_t)a->factor_count * sizeof *a->factors) == 0) &&
@@ -373,7 +373,7 @@ hr_terms hr_terms_add(hr_algebra *algebra, hr_terms a, hr_terms b) {
     for (int i = 0; i < a.count + b.count; i++) {
         const hr_term *term = i < a.count ? &a.terms[i] : &b.terms[i - a.count];
         int like = 0;
-        while (like < sum.count && !is_like(&sum.terms[like], term))
+        while (like < sum.count && !hr_term_is_like(&sum.terms[like], term))
             like++;
         if (like == sum.count)
             sum.terms[sum.count++] = *term;

@@ -138,6 +138,8 @@ hr_terms hr_terms_joined(hr_algebra *algebra, hr_terms sum);
 hr_terms hr_terms_in_scope(hr_algebra *algebra, hr_terms sum, hr_index_set scope);
 hr_terms hr_terms_replace(hr_algebra *algebra, hr_terms sum, int count, const int *from, hr_expr *const *to);
 hr_index_set hr_term_free(hr_algebra *algebra, const hr_term *term);
+/* The same factors under the same guards, whatever the numbers are. */
+bool hr_term_is_like(const hr_term *a, const hr_term *b);
 
 /* The sum over some indices: what does not depend on them stands in front. */
 hr_terms hr_terms_over(hr_algebra *algebra, hr_terms sum, hr_index_set over);

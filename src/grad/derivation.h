@@ -122,6 +122,11 @@ typedef struct hr_gradient_statement {
     hr_expr *value;
 } hr_gradient_statement;
 
+/* ---- sum_part.c ---- */
+
+/* A sum that holds all of a local's is that local and the rest: dx = dr + ... */
+hr_expr *hr_with_parts(hr_algebra *algebra, hr_expr *value);
+
 /* ---- round_operands.c ---- */
 
 /* The body of a sum over `bound` as a matrix product takes it: in 16 bits; the same where it is none. */

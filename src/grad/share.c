@@ -71,17 +71,10 @@ static bool is_leaf(const hr_expr *expr) {
     return !expr->arg_count || expr->op == HR_OP_ELEMENT;
 }
 
-static bool has_same_parts(const hr_term *a, const hr_term *b) {
-    return a->factor_count == b->factor_count && a->guard_count == b->guard_count &&
-           (!a->factor_count ||
-            memcmp(a->factors, b->factors, (size_t)a->factor_count * sizeof *a->factors) == 0) &&
-           (!a->guard_count || memcmp(a->guards, b->guards, (size_t)a->guard_count * sizeof *a->guards) == 0);
-}
-
 /* Whether the product is a new one. */
 static bool note_product(sharing *s, const hr_term *term) {
     for (int i = 0; i < s->product_count; i++) {
-        if (!has_same_parts(&s->products[i].term, term)) continue;
+        if (!hr_term_is_like(&s->products[i].term, term)) continue;
         s->products[i].uses++;
         return false;
     }
@@ -548,6 +541,7 @@ void hr_share(hr_derivation *derivation, int count, hr_gradient_statement *state
         hr_expr *value = settled(&s, gradient->value, true);
         hr_expr *holder = gradient->accumulate || is_leaf(value) ? NULL : holder_of(&s, value);
         if (holder) value = holder; /* two gradients that are one */
+        if (value->op == HR_OP_ADD || value->op == HR_OP_SUB) value = hr_with_parts(s.algebra, value);
         hr_statement *statement =
             hr_graph_add_statement(derivation->graph, gradient->tensor, gradient->domain_count,
                                    gradient->domain, value, (hr_place){0});
