@@ -135,8 +135,19 @@ static void count_power(counter *c, const hr_expr *power, double times) {
         add(c, 1, HR_SPECIAL_EXP, times);
 }
 
+/* That of a local is what its statement rounds it to. */
+static hr_dtype local_dtype(const hr_function *function, int local) {
+    for (int s = 0; s < function->statement_count; s++)
+        if (function->statements[s].tensor == local && function->statements[s].value->op == HR_OP_CONVERT)
+            return function->statements[s].value->dtype;
+    return function->tensors[local].dtype;
+}
+
 static hr_dtype operand_dtype(const hr_function *function, const hr_expr *operand) {
-    if (operand->op == HR_OP_ELEMENT && operand->arg_count) return function->tensors[operand->tensor].dtype;
+    if (operand->op == HR_OP_ELEMENT && operand->arg_count)
+        return function->tensors[operand->tensor].role == HR_ROLE_LOCAL
+                   ? local_dtype(function, operand->tensor)
+                   : function->tensors[operand->tensor].dtype;
     return operand->op == HR_OP_CONVERT ? operand->dtype : operand->type;
 }
 

@@ -148,6 +148,18 @@ hr_special hr_work_special(const hr_work *work, const hr_roof *roof) {
     return largest >= 0.5 * all ? kind : HR_SPECIAL_NONE;
 }
 
+/* What 16-bit values, or operands of a gradient, are multiplied by in a region of a GPU. */
+static hr_dtype region_dtype(const hr_stage *stage) {
+    switch (stage->schedule->kind) {
+    case HR_SCHEDULE_CUDA_ATTENTION:
+        return stage->schedule->attention->dtype;
+    case HR_SCHEDULE_CUDA_BACKWARD:
+        return stage->schedule->backward->dtype;
+    default:
+        return HR_F32;
+    }
+}
+
 /* ---- a stage at a time: what its steps touch, each tensor once ---- */
 
 typedef struct stage_count {
@@ -199,8 +211,11 @@ static void expr_count(stage_count *count, const hr_expr *expr, double times) {
 
 static void step_count(stage_count *count, const hr_step *step) {
     const hr_statement *statement = &count->plan->normal->statements[step->statement];
+    const hr_contract *contract = count->stage->contract;
     memset(count->seen, 0, (size_t)count->plan->normal->expr_count);
-    expr_count(count, statement->value, range_of(count, statement->domain, statement->domain_count));
+    if (!contract ||
+        !hr_contract_makes(contract, statement->tensor)) /* a product is counted by its operands */
+        expr_count(count, statement->value, range_of(count, statement->domain, statement->domain_count));
     if (in_memory(count, statement->tensor)) count->work.bytes_written += size_of(count, statement->tensor);
 }
 
@@ -244,9 +259,12 @@ static void stage_describe(stage_count *count, const hr_roof *roof, double vecto
                n = range_of(count, contract->n, contract->n_count);
         expr_count(count, contract->left, deep * m);
         expr_count(count, contract->right, deep * n);
-        count->work.tensor_flops = 2 * deep * m * n * unmasked;
-        count->work.products[hr_product_dtype(count->plan->normal, contract->left, contract->right)] =
-            count->work.tensor_flops;
+        for (int i = 0; i < contract->stacked_count; i++)
+            expr_count(count, contract->stacked[i].right, deep * n);
+        count->work.tensor_flops = 2 * deep * m * n * unmasked * (1 + contract->stacked_count);
+        hr_dtype dtype = hr_product_dtype(count->plan->normal, contract->left, contract->right);
+        if (dtype == HR_F32) dtype = region_dtype(count->stage);
+        count->work.products[dtype] = count->work.tensor_flops;
     }
     count->work.vector_flops *= unmasked;
     for (int s = 0; s < HR_SPECIAL_COUNT; s++)
@@ -287,18 +305,6 @@ hr_status hr_stages_describe(const hr_plan *plan, const int64_t *extents, const 
         out[0].floor_seconds = floor.seconds;
     }
     return status;
-}
-
-/* What 16-bit values, or operands of a gradient, are multiplied by in a region of a GPU. */
-static hr_dtype region_dtype(const hr_stage *stage) {
-    switch (stage->schedule->kind) {
-    case HR_SCHEDULE_CUDA_ATTENTION:
-        return stage->schedule->attention->dtype;
-    case HR_SCHEDULE_CUDA_BACKWARD:
-        return stage->schedule->backward->dtype;
-    default:
-        return HR_F32;
-    }
 }
 
 /* The weights of attention, which the text computes in f32, are rounded to the type of the values as they

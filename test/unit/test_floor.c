@@ -139,6 +139,9 @@ static void test_products_by_their_operands(void **state) {
         {"kernel mm(a: f32[M, K], b: f32[K, N]) -> (c: f32[M, N])\n{\n    c[m, n] = sum[k](bf16(a[m, k]) * "
          "bf16(b[k, n]))\n}\n",
          800e9},
+        {"kernel mm(a: f32[M, K], b: f32[K, N]) -> (c: f32[M, N])\n{\n    d[m, k] = bf16(a[m, k])\n"
+         "    e[k, n] = bf16(b[k, n])\n    c[m, n] = sum[k](d[m, k] * e[k, n])\n}\n",
+         800e9},
         {"kernel mm(a: f64[M, K], b: f64[K, N]) -> (c: f64[M, N])\n{\n    c[m, n] = sum[k](a[m, k] * b[k, "
          "n])\n}\n",
          50e9},
@@ -190,6 +193,33 @@ static void test_names_of_what_is_materialised(void **state) {
     hr_arena_destroy(arena);
 }
 
+/* A stage's product is counted once, what its operands are made with once an element of theirs. */
+static void test_stages_of_products(void **state) {
+    (void)state;
+    static const char text[] =
+        "kernel mlp(x: bf16[M, K], s: f32[K], u: bf16[N, K], w: bf16[K, N]) -> (y: bf16[M, K])\n{\n"
+        "    h[m, n] = bf16(sum[k](bf16(x[m, k] * s[k]) * u[n, k]))\n"
+        "    y[m, k] = sum[n](h[m, n] * w[k, n])\n}\n";
+    const double products = 2.0 * 512 * 1024 * 2048;
+    const hr_function *function = function_of(text);
+    for (int gpu = 0; gpu < 2; gpu++) {
+        const hr_device_limits cpu = {.threads = 2, .vector_bytes = 64, .isa = "avx512", .dots_bf16 = 1},
+                               limits = gpu ? cuda_case_limits(90, 132) : cpu;
+        const int64_t extents[] = {512, 1024, 2048}; /* M, K, N */
+        hr_stage_info stages[4];
+        hr_arena *arena;
+        hr_plan *plan;
+        assert_int_equal(hr_arena_create(1 << 20, &arena), HR_OK);
+        assert_int_equal(hr_schedule_create(function, extents, NULL, &limits, NULL, &plan), HR_OK);
+        assert_int_equal(plan->stage_count, 2);
+        assert_int_equal(hr_stages_describe(plan, extents, &roof, stages, arena), HR_OK);
+        near(stages[0].flops, products + 2 * 512.0 * 1024 + 512.0 * 2048); /* roundings count, too */
+        near(stages[1].flops, products);
+        hr_plan_destroy(plan);
+        hr_arena_destroy(arena);
+    }
+}
+
 /* Both products of attention in one kernel are of bf16: its floor is theirs, not that of f32 in parts. */
 static void test_weights_of_attention_are_rounded(void **state) {
     (void)state;
@@ -224,6 +254,7 @@ int main(void) {
         cmocka_unit_test(test_products_by_their_operands),
         cmocka_unit_test(test_f64_counts_at_its_own_rate),
         cmocka_unit_test(test_weights_of_attention_are_rounded),
+        cmocka_unit_test(test_stages_of_products),
     };
     return cmocka_run_group_tests(tests, NULL, end);
 }
