@@ -112,6 +112,7 @@ hr_status kernel_bind_sizes(hr_kernel *kernel, const int64_t sizes[4]) {
             value = 2 + value % 7; /* all of a convolution's */
         if (strcmp(name, "G") == 0 && heads) value = kernel_groups(heads);
         if (strcmp(name, "H") == 0) heads = value;
+        if (e == 2 && value > sizes[1] && strcmp(hr_kernel_name(kernel), "topk") == 0) value = sizes[1];
         status = hr_kernel_bind_extent(kernel, name, value);
     }
     for (int i = 0; i < hr_kernel_argument_count(kernel) && status == HR_OK; i++) {

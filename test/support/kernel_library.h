@@ -23,8 +23,8 @@ hr_status kernel_texts_each(kernel_text_fn take, void *context);
 const hr_function *kernel_library_function(const kernel_library *library, const char *title);
 /* How many heads of keys `heads` of queries may share in whole groups: a divisor of them. */
 int64_t kernel_groups(int64_t heads);
-/* The kernel's extents in turn, the fourth for all further ones, and heads in whole groups; scalars that have
- * no default are 0.5. */
+/* The kernel's extents in turn, the fourth for all further ones, heads in whole groups, and no more of the
+ * largest than there are; scalars that have no default are 0.5. */
 hr_status kernel_bind_sizes(hr_kernel *kernel, const int64_t sizes[4]);
 /* Every dtype variable of the kernel stands for `dtype`, or for f16 where its constraint forbids that. */
 hr_status kernel_bind_dtypes(hr_kernel *kernel, hr_dtype dtype);

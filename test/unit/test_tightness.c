@@ -123,18 +123,6 @@ static void measure(hr_kernel *kernel, nearness *results) {
     hr_samples_destroy(samples);
 }
 
-static void bind(hr_kernel *kernel, const int64_t sizes[4]) {
-    for (int e = 0; e < hr_kernel_extent_count(kernel); e++)
-        assert_int_equal(
-            hr_kernel_bind_extent(kernel, hr_kernel_extent_name(kernel, e), sizes[e < 4 ? e : 3]), HR_OK);
-    for (int i = 0; i < hr_kernel_argument_count(kernel); i++) {
-        hr_argument argument;
-        assert_int_equal(hr_kernel_argument(kernel, i, &argument), HR_OK);
-        if (argument.rank == 0 && argument.role == HR_ARGUMENT_INPUT && !argument.has_default)
-            assert_int_equal(hr_kernel_bind_scalar(kernel, argument.name, 0.5), HR_OK);
-    }
-}
-
 static bool is_loose(const nearness *result) {
     return !(result->most >= 1.0 / TIGHT_WITHIN);
 }
@@ -157,7 +145,7 @@ static void kernel_measure(const char *path, const char *text, size_t length, co
     const int count = hr_kernel_extent_count(kernel), shape = count <= 2 ? 0 : count == 3 ? 1 : 2;
     for (int size = 0; size < 3; size++) {
         nearness results[RESULTS_MAX] = {{0}};
-        bind(kernel, sizes[shape][size]);
+        assert_int_equal(kernel_bind_sizes(kernel, sizes[shape][size]), HR_OK);
         fill(kernel, 0, 0);
         const int rounds = rounds_of(kernel);
         for (int round = 0; round < rounds || (round < rounds + ROUNDS_MORE && any_is_loose(kernel, results));
