@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Feeds every reader the committed corpus, then mutants of it: the whole library by fuzz_inputs (test/fuzz/fuzz_inputs.c).
 # `make fuzz` and HR_TEST_LONG=1 let libFuzzer have the parser and the readers of traces and weights, too: it finds its way
-# in minutes, and its programs are compiled first. HEADROOM_FUZZ_SECONDS says for how long in all; 12 where it is absent.
+# in minutes, and its programs are compiled first. HEADROOM_FUZZ_SECONDS says for how long in all; 60 where it is absent.
 set -euo pipefail
-seconds=${HEADROOM_FUZZ_SECONDS:-12} others=${HEADROOM_FUZZ_SECONDS:-}${HR_TEST_LONG:-}
+seconds=${HEADROOM_FUZZ_SECONDS:-60} others=${HEADROOM_FUZZ_SECONDS:-}${HR_TEST_LONG:-}
 [ -z "$others" ] || seconds=$((seconds / 3))
 build=$1/fuzz
 mkdir -p "$build"

@@ -238,7 +238,7 @@ static void function_make(const hr_function *function, size_t number) {
     const size_t count = sizeof cases / sizeof *cases;
     for (size_t c = 0; c < count; c++) {
         if (cases[c].slow && !slow) continue;
-        if (!sample_takes(number * count + c, 7)) continue;
+        if (!sample_takes(number * count + c, 13)) continue;
         if (job_make(function, &cases[c], NULL, 0) != HR_OK)
             fail_msg("%s: %s", function->title, hr_last_error());
         if (slow && cases[c].compute == 90) candidates_make(function, &cases[c]);
@@ -256,7 +256,7 @@ static void test_library_compiles(void **state) {
             const hr_function *function = &library.files[f].program->functions[k];
             if (!only || strstr(function->title, only)) function_make(function, number++);
         }
-    compile_end(only ? 0 : 54);
+    compile_end(only ? 0 : 40);
     kernel_library_close(&library);
 }
 
@@ -322,7 +322,7 @@ static void compile_texts_all(const compile_texts *all) {
         assert_int_equal(hr_program_parse("text.hr", all->text[t], strlen(all->text[t]), &program), HR_OK);
         assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
         for (size_t c = 0; c < all->case_count; c++) {
-            if (!sample_takes(t * all->case_count + c, 4)) continue;
+            if (!sample_takes(t * all->case_count + c, 6)) continue;
             if (job_make(function, &all->cases[c], NULL, 0) != HR_OK) fail_msg("%s", hr_last_error());
             if (getenv("HR_TEST_LONG") && all->cases[c].compute == 90)
                 candidates_make(function, &all->cases[c]);
