@@ -40,8 +40,6 @@ int64_t hr_machine_memory(void);
 hr_status hr_module_cpu_compile(struct hr_device *device, const char *source, size_t length, unsigned flags,
                                 hr_module **out);
 void hr_module_cpu_unload(struct hr_device *device, hr_module *module);
-/* Any other symbol of a module: the roof's kernels have entries of their own. NULL where it is not there. */
-void *hr_module_cpu_symbol(hr_module *module, const char *name);
 
 /* elf_object.c: whether the shared object `name` of a scratch folder has all that its headers name, and loads
  * in another process. */

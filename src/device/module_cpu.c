@@ -128,7 +128,3 @@ void hr_module_cpu_unload(struct hr_device *device, hr_module *module) {
     dlclose(module->handle);
     free(module);
 }
-
-void *hr_module_cpu_symbol(hr_module *module, const char *name) {
-    return dlsym(module->handle, name);
-}

@@ -343,10 +343,6 @@ int32_t hr_tokenizer_size(const hr_tokenizer *tokenizer) {
     return tokenizer->vocabulary.count;
 }
 
-int32_t hr_tokenizer_find(const hr_tokenizer *tokenizer, const char *name, size_t length) {
-    return hr_vocabulary_find(&tokenizer->vocabulary, name, length);
-}
-
 int32_t hr_tokenizer_begin(const hr_tokenizer *tokenizer) {
     return tokenizer->begins ? tokenizer->begin : -1;
 }

@@ -29,8 +29,6 @@ hr_status hr_tokenizer_encode(const hr_tokenizer *tokenizer, const char *text, s
 /* The bytes of a token; none for one that is not text, or not there. A character's bytes may be spread over
  * tokens. */
 hr_bytes hr_tokenizer_bytes(const hr_tokenizer *tokenizer, int32_t token);
-/* The token of this very name; -1 where there is none. */
-int32_t hr_tokenizer_find(const hr_tokenizer *tokenizer, const char *name, size_t length);
 /* What a text begins with, -1 = nothing. */
 int32_t hr_tokenizer_begin(const hr_tokenizer *tokenizer);
 bool hr_tokenizer_ends(const hr_tokenizer *tokenizer, int32_t token);

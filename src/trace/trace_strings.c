@@ -102,7 +102,3 @@ int32_t hr_strings_intern(hr_strings *strings, const char *bytes, size_t length)
 const char *hr_strings_text(const hr_strings *strings, int32_t id) {
     return id >= 0 && id < strings->count ? strings->entries[id].text : "";
 }
-
-int32_t hr_strings_count(const hr_strings *strings) {
-    return strings->count;
-}

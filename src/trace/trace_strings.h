@@ -15,6 +15,5 @@ int32_t hr_strings_find(const hr_strings *strings, const char *bytes, size_t len
 int32_t hr_strings_intern(hr_strings *strings, const char *bytes, size_t length);
 /* "" for a number that was not given out. */
 const char *hr_strings_text(const hr_strings *strings, int32_t id);
-int32_t hr_strings_count(const hr_strings *strings);
 
 #endif
