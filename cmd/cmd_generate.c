@@ -338,7 +338,7 @@ static int session_run(session *session) {
 static hr_status models_open(session *session, const hr_model_options *options) {
     const arguments *arguments = session->arguments;
     const char *drafter = draft_file(arguments);
-    hr_status status = hr_device_open("cpu", &session->device);
+    hr_status status = hr_device_open(arguments_value(arguments, "device", "cpu"), &session->device);
     if (status == HR_OK)
         status = hr_model_open(session->device, arguments->words[0], options, &session->model);
     if (status != HR_OK || !drafter) return status;
@@ -364,9 +364,6 @@ static int run_generate(const arguments *arguments, terminal *terminal) {
         code = complain(
             arguments,
             "give a model's file, and the text in quotes: headroom generate MODEL \"Once upon a time\"");
-    const char *device = arguments_value(arguments, "device", "cpu");
-    if (code == 0 && strcmp(device, "cpu") != 0)
-        code = complain(arguments, "models run on a CPU: --device is cpu, not \"%s\"", device);
     if (code == 0 && arguments_has(arguments, "system") && !arguments_has(arguments, "chat"))
         code = complain(arguments, "--system is said before a chat; add --chat");
     hr_status status = code == 0 ? models_open(session, &model_options) : HR_OK;
@@ -399,7 +396,7 @@ static const flag flags[] = {
      "min_p, seed; a line of JSON comes back for each"},
     {0, "at-once", "N", "requests that share a step, 16 by default, at most 32"},
     {0, "context", "N", "tokens that there is room for; as many as the model was taught with by default"},
-    {0, "device", "NAME", "cpu"},
+    {0, "device", "NAME", "cpu, cuda or cuda:I; cpu by default"},
     {0, "threads", "N", "all by default"},
     {0, "text", "FILE.hr", "a family's text in place of those of models/"},
     {0, "explain", NULL, "show where a token's time goes, kernel by kernel"},

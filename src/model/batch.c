@@ -190,9 +190,11 @@ static int64_t table_write(const batch *batch) {
     return width;
 }
 
-static void token_write(struct hr_model *model, int64_t at, const text *text, int64_t position) {
-    model->token[at] = text->tokens[position];
-    model->position[at] = (int32_t)position;
+/* Token `at` of a step of `rows`. */
+static void token_write(struct hr_model *model, int64_t rows, int64_t at, const text *text,
+                        int64_t position) {
+    hr_model_step_tokens(model)[at] = text->tokens[position];
+    hr_model_step_positions(model, rows)[at] = (int32_t)position;
     model->pages.owner[at] = text->place;
     model->pages.seen[at] = (int32_t)position + 1;
     model->pages.place[at] =
@@ -213,11 +215,12 @@ static void tokens_write(const batch *batch, int64_t rows) {
         const text *text = batch->running[i];
         const int64_t end = text->done + text->taken - answers(text);
         for (int64_t position = text->done; position < end; position++)
-            token_write(model, at++, text, position);
-        if (answers(text)) token_write(model, answer++, text, text->length - 1);
+            token_write(model, rows, at++, text, position);
+        if (answers(text)) token_write(model, rows, answer++, text, text->length - 1);
     }
     for (at = 0; at < rows - batch->rows; at++) {
-        model->token[at] = model->position[at] = model->pages.owner[at] = 0;
+        hr_model_step_tokens(model)[at] = hr_model_step_positions(model, rows)[at] = 0;
+        model->pages.owner[at] = 0;
         model->pages.seen[at] = 1;
         model->pages.place[at] = -1;
     }
@@ -254,7 +257,8 @@ static hr_status answer_take(batch *batch, text *text, const float *logits) {
 
 /* Texts leave as they end, so the list is walked from its end: what moves was seen. */
 static hr_status answers_take(batch *batch, int64_t rows_of_logits) {
-    const float *logits = batch->model->logits + rows_of_logits * batch->model->vocabulary;
+    const float *logits =
+        (const float *)(const void *)batch->model->logits.host + rows_of_logits * batch->model->vocabulary;
     for (int i = batch->running_count - 1; i >= 0; i--) {
         text *text = batch->running[i];
         const bool answered = answers(text);
@@ -281,8 +285,9 @@ static hr_status step_run(batch *batch) {
     } while (rows < model->rows_least);
     const int64_t width = table_write(batch);
     tokens_write(batch, rows);
-    HR_TRY(hr_sequence_launch(step->sequence, width));
-    model->last = step->sequence;
+    HR_TRY(hr_model_memory_send(model->device, &model->pages.memory, model->pages.memory.host,
+                                model->pages.memory.bytes));
+    HR_TRY(hr_model_step_run(model, step, width));
     batch->totals->steps++;
     batch->totals->rows += batch->rows;
     return answers_take(batch, most);
@@ -327,11 +332,10 @@ static hr_status places_take(struct hr_model *model, const hr_page_pool *pool) {
     hr_model_pages *pages = &model->pages;
     const int64_t most = pool->count > WIDTH_LEAST ? pool->count : WIDTH_LEAST;
     const size_t width = (size_t)power_of_two(most), tokens = HR_MODEL_CHUNK;
-    void *memory;
     if (pages->row) return HR_OK;
-    HR_TRY(hr_device_allocate(model->device, (HR_BATCH_MOST * width + 3 * tokens) * sizeof *pages->row,
-                              &memory));
-    pages->row = memory;
+    HR_TRY(hr_model_memory_take(model->device, (HR_BATCH_MOST * width + 3 * tokens) * sizeof *pages->row,
+                                &pages->memory));
+    pages->row = (int32_t *)(void *)pages->memory.host;
     pages->owner = pages->row + HR_BATCH_MOST * width;
     pages->seen = pages->owner + tokens;
     pages->place = pages->seen + tokens;
@@ -340,11 +344,7 @@ static hr_status places_take(struct hr_model *model, const hr_page_pool *pool) {
 }
 
 void hr_model_pages_release(struct hr_model *model) {
-    const size_t tokens = HR_MODEL_CHUNK;
-    if (model->pages.row)
-        hr_device_release(model->device, model->pages.row,
-                          (HR_BATCH_MOST * (size_t)model->pages.most + 3 * tokens) *
-                              sizeof *model->pages.row);
+    hr_model_memory_release(model->device, &model->pages.memory);
     model->pages = (hr_model_pages){0};
 }
 

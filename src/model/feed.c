@@ -62,18 +62,34 @@ static bool step_progress(void *context, const char *what, double done, double t
                            (double)(model->progress_to - model->progress_from));
 }
 
+int32_t *hr_model_step_tokens(const struct hr_model *model) {
+    return (int32_t *)(void *)model->tokens.host;
+}
+
+int32_t *hr_model_step_positions(const struct hr_model *model, int64_t tokens) {
+    return hr_model_step_tokens(model) + tokens;
+}
+
+hr_status hr_model_step_run(struct hr_model *model, const hr_model_step *step, int64_t size) {
+    HR_TRY(hr_model_memory_send(model->device, &model->tokens, model->tokens.host,
+                                (size_t)(2 * step->tokens) * sizeof(int32_t)));
+    HR_TRY(hr_sequence_launch(step->sequence, size));
+    model->last = step->sequence;
+    return hr_model_memory_fetch(model->device, &model->logits, model->logits.host,
+                                 (size_t)(step->answers * model->vocabulary) * sizeof(float));
+}
+
 static hr_status piece_feed(struct hr_model *model, const int32_t *tokens, int64_t count, int64_t answers) {
     hr_model_step *step;
     HR_TRY(hr_model_step_get(model, count, answers, NULL, &step));
-    memcpy(model->token, tokens, (size_t)count * sizeof *tokens);
+    memcpy(hr_model_step_tokens(model), tokens, (size_t)count * sizeof *tokens);
     for (int64_t i = 0; i < count; i++)
-        model->position[i] = (int32_t)(model->past + i);
+        hr_model_step_positions(model, count)[i] = (int32_t)(model->past + i);
     model->progress_step = count;
     hr_sequence_watch(step->sequence, model->progress ? step_progress : NULL, model);
-    HR_TRY(hr_sequence_launch(step->sequence, model->past));
+    HR_TRY(hr_model_step_run(model, step, model->past));
     memcpy(model->fed + model->past, tokens, (size_t)count * sizeof *tokens);
     model->past += count;
-    model->last = step->sequence;
     return HR_OK;
 }
 
@@ -112,7 +128,7 @@ hr_status hr_model_feed(hr_model *model, const int32_t *tokens, int64_t count, i
         at += take;
     }
     HR_TRY(piece_feed(model, tokens + at, count - at, needed));
-    if (logits) *logits = model->logits;
+    if (logits) *logits = (const float *)(const void *)model->logits.host;
     return HR_OK;
 }
 

@@ -154,12 +154,11 @@ static void layer_name(const char *pattern, int64_t layer, char *out, size_t siz
         snprintf(out, size, "%s", pattern);
 }
 
-static const hr_weight *weight_choose(const struct hr_model *model, const hr_tensor_rule *rule,
-                                      int64_t layer) {
+static hr_weight *weight_choose(const struct hr_model *model, const hr_tensor_rule *rule, int64_t layer) {
     char name[512];
     for (int i = 0; i < rule->choices.count; i++) {
         layer_name(rule->choices.texts[i], layer, name, sizeof name);
-        const hr_weight *found = hr_weight_find(model->file, name);
+        hr_weight *found = hr_weight_find(model->file, name);
         for (int other = 0; other < model->text.weight_count && !found; other++) /* tied to another rule's */
             if (model->weights[other].name && strcmp(model->weights[other].name, name) == 0)
                 found = model->weights[other].layer[0];
@@ -171,7 +170,7 @@ static const hr_weight *weight_choose(const struct hr_model *model, const hr_ten
 /* A weight that a file may leave out, all of whose elements are a number then; *out NULL: the rule names
  * none.
  */
-static hr_status weight_constant(struct hr_model *model, const hr_tensor_rule *rule, const hr_weight **out) {
+static hr_status weight_constant(struct hr_model *model, const hr_tensor_rule *rule, hr_weight **out) {
     const char *text = rule->choices.texts[rule->choices.count - 1];
     char *end;
     const double value = strtod(text, &end);
@@ -238,7 +237,7 @@ static hr_status weights_find(struct hr_model *model, bool *used) {
         const hr_tensor_rule *rule = &model->text.weights[i];
         int64_t layers;
         HR_TRY(layers_count(model, rule, &layers));
-        const hr_weight **layer = hr_arena_alloc(model->arena, (size_t)layers * sizeof *layer);
+        hr_weight **layer = hr_arena_alloc(model->arena, (size_t)layers * sizeof *layer);
         for (int64_t l = 0; l < layers; l++) {
             layer[l] = weight_choose(model, rule, l);
             if (!layer[l]) {
@@ -287,35 +286,29 @@ static hr_status caches_take(struct hr_model *model) {
 
 /* The numbers 0, 1, 2, ... up to the rows of the largest matrix. */
 static hr_status rows_take(struct hr_model *model) {
-    void *memory = NULL;
-    model->most_rows = 1;
+    int64_t most = 1;
     for (int64_t i = 0; i < model->file->weight_count; i++)
-        if (model->file->weights[i].rank == 2 && model->file->weights[i].shape[0] > model->most_rows)
-            model->most_rows = model->file->weights[i].shape[0];
-    if (model->most_rows > INT32_MAX)
+        if (model->file->weights[i].rank == 2 && model->file->weights[i].shape[0] > most)
+            most = model->file->weights[i].shape[0];
+    if (most > INT32_MAX)
         return hr_fail(HR_BAD_INPUT, "%s: has a matrix of more rows than a model", model->file->path);
-    HR_TRY(hr_device_allocate(model->device, (size_t)model->most_rows * sizeof *model->rows, &memory));
-    model->rows = memory;
-    for (int64_t i = 0; i < model->most_rows; i++)
-        model->rows[i] = (int32_t)i;
-    return HR_OK;
+    HR_TRY(hr_model_memory_take(model->device, (size_t)most * sizeof(int32_t), &model->rows));
+    int32_t *rows = (int32_t *)(void *)model->rows.host;
+    for (int64_t i = 0; i < most; i++)
+        rows[i] = (int32_t)i;
+    return hr_model_memory_send(model->device, &model->rows, rows, (size_t)most * sizeof *rows);
 }
 
 static hr_status memory_take(struct hr_model *model) {
-    void *memory = NULL;
+    const size_t row = (size_t)model->vocabulary * sizeof(float);
     model->fed = hr_memory_zeros((size_t)model->context, sizeof *model->fed);
     if (!model->fed)
         return hr_fail(HR_OUT_OF_MEMORY, "no memory for a context of %" PRId64 " tokens", model->context);
     HR_TRY(caches_take(model));
     HR_TRY(rows_take(model));
-    HR_TRY(hr_device_allocate(model->device, HR_MODEL_CHUNK * sizeof *model->token, &memory));
-    model->token = memory;
-    HR_TRY(hr_device_allocate(model->device, HR_MODEL_CHUNK * sizeof *model->position, &memory));
-    model->position = memory;
-    HR_TRY(hr_device_allocate(model->device,
-                              (size_t)model->vocabulary * HR_MODEL_ANSWERS * sizeof *model->logits, &memory));
-    model->logits = memory;
-    return HR_OK;
+    HR_TRY(hr_model_memory_take(model->device, (size_t)2 * HR_MODEL_CHUNK * sizeof(int32_t), &model->tokens));
+    HR_TRY(hr_model_memory_take(model->device, row + sizeof(int64_t), &model->drawn));
+    return hr_model_memory_take(model->device, row * HR_MODEL_ANSWERS, &model->logits);
 }
 
 /* ---- the whole ---- */
@@ -365,6 +358,7 @@ static hr_status model_read(struct hr_model *model, const char *path, const hr_m
         HR_TRY(hr_tokenizer_create(model->file, &model->tokenizer));
     HR_TRY(context_find(model, options->context));
     HR_TRY(memory_take(model));
+    HR_TRY(hr_model_weights_place(model));
     model->threads = options->threads;
     return hr_kernel_load(model->device, "models/sampling.hr", (const char *)hr_sampling_text,
                           strlen((const char *)hr_sampling_text), NULL, &model->sampler);
@@ -379,8 +373,6 @@ hr_status hr_model_open(hr_device *device, const char *path, const hr_model_opti
     if (!options) options = &defaults;
     if (options->size < sizeof *options)
         return hr_fail(HR_BAD_INPUT, "the options of a model do not say their size");
-    if (!hr_device_memory_is_host(device))
-        return hr_fail(HR_NOT_AVAILABLE, "models run on a CPU; give the device cpu");
     HR_TRY(hr_threads_check(device, options->threads));
     struct hr_model *model = hr_memory_zeros(1, sizeof *model);
     if (!model) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a model");
@@ -406,14 +398,11 @@ void hr_model_destroy(hr_model *model) {
             hr_device_release(model->device, model->caches[i].data, model->caches[i].size);
     hr_model_packed_release(model);
     hr_model_pages_release(model);
-    if (model->rows)
-        hr_device_release(model->device, model->rows, (size_t)model->most_rows * sizeof *model->rows);
-    if (model->token) hr_device_release(model->device, model->token, HR_MODEL_CHUNK * sizeof *model->token);
-    if (model->position)
-        hr_device_release(model->device, model->position, HR_MODEL_CHUNK * sizeof *model->position);
-    if (model->logits)
-        hr_device_release(model->device, model->logits,
-                          (size_t)model->vocabulary * HR_MODEL_ANSWERS * sizeof *model->logits);
+    hr_model_memory_release(model->device, &model->rows);
+    hr_model_memory_release(model->device, &model->tokens);
+    hr_model_memory_release(model->device, &model->drawn);
+    hr_model_memory_release(model->device, &model->logits);
+    if (model->weight_memory) hr_device_release(model->device, model->weight_memory, model->weight_bytes);
     free(model->fed);
     hr_tokenizer_destroy(model->tokenizer);
     hr_weight_file_close(model->file);

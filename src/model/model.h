@@ -7,6 +7,7 @@
 #define HR_MODEL_MODEL_H
 
 #include "base/handle.h"
+#include "model/model_memory.h"
 #include "model/model_text.h"
 #include "model/numbers.h"
 #include "model/tokenizer.h"
@@ -32,7 +33,7 @@ typedef struct hr_model_number {
 typedef struct hr_model_weight {
     const char *name;
     int layers;
-    const hr_weight **layer;
+    hr_weight **layer;
 } hr_model_weight;
 
 /* A weight as pack_FORMAT lays it out: in memory of its own. */
@@ -56,9 +57,10 @@ typedef struct hr_model_cache {
 enum { HR_PAGE_TOKENS = 16, HR_BATCH_MOST = 32 }; /* tokens of a page; requests of a step */
 
 /* Where the tokens of a step lie whose requests keep theirs in pages of the caches: what the kernels of
- * models/paged.hr are given. Memory of the device. */
+ * models/paged.hr are given, as the host writes it. */
 typedef struct hr_model_pages {
-    int32_t *row; /* [HR_BATCH_MOST, pages]: where a request's page begins in the caches */
+    hr_model_memory memory; /* of all of them */
+    int32_t *row;           /* [HR_BATCH_MOST, pages]: where a request's page begins in the caches */
     int32_t *owner, *seen,
         *place;   /* of each token: its request, how many it sees, where it goes; -1 = nowhere */
     int64_t most; /* pages of a request */
@@ -91,12 +93,14 @@ struct hr_model {
     int64_t context, vocabulary, past;
     hr_kernel *sampler;
 
-    int32_t *token, *position; /* device memory, `most` each */
-    int32_t *fed;              /* the context's tokens */
-    hr_sequence *last;         /* of the last step */
-    int32_t *rows;             /* 0, 1, 2, ... */
-    float *logits;
-    int64_t most_rows;
+    hr_model_memory tokens; /* of a step, i32, and behind them their positions */
+    hr_model_memory logits; /* rows of the vocabulary, f32, HR_MODEL_ANSWERS of them */
+    hr_model_memory drawn;  /* a row that is no answer of a step, and the token that was drawn, i64 */
+    hr_model_memory rows;   /* 0, 1, 2, ... of i32 */
+    void *weight_memory;    /* all weights, where the device does not see the host's memory */
+    size_t weight_bytes;
+    int32_t *fed;      /* the context's tokens */
+    hr_sequence *last; /* of the last step */
     int threads;
     char name[128]; /* as the file says */
     hr_model_step steps[HR_MODEL_STEPS_MOST];
@@ -125,6 +129,11 @@ hr_status hr_model_kernel_of(struct hr_model *model, const char *name, const cha
 hr_status hr_model_weight_pack(struct hr_model *model, const hr_weight *weight, const hr_packed_weight **out);
 void hr_model_packed_release(struct hr_model *model);
 
+/* ---- weight_place.c ---- */
+
+/* Brings all weights to a device that does not see the host's memory. */
+hr_status hr_model_weights_place(struct hr_model *model);
+
 /* ---- step.c ---- */
 
 /* Builds the calls of a step; `out` is empty. `pages`: its tokens are those of several requests, and the
@@ -138,6 +147,14 @@ hr_status hr_model_step_build(struct hr_model *model, int64_t tokens, int64_t an
 void hr_model_pages_release(struct hr_model *model);
 
 /* ---- feed.c ---- */
+
+/* The tokens of the step that is made next, for the host to write, and behind `tokens` of them the positions
+ * of as many. */
+int32_t *hr_model_step_tokens(const struct hr_model *model);
+int32_t *hr_model_step_positions(const struct hr_model *model, int64_t tokens);
+/* Runs the step on the tokens and positions that were written; its logits are the host's on return. `size`:
+ * what the sequence's sizes grow with. */
+hr_status hr_model_step_run(struct hr_model *model, const hr_model_step *step, int64_t size);
 
 /* The sequence of such a step, built once. */
 hr_status hr_model_step_get(struct hr_model *model, int64_t tokens, int64_t answers,

@@ -76,13 +76,27 @@ static hr_array scalar_of(hr_dtype dtype, void *data) {
     return (hr_array){.size = sizeof(hr_array), .data = data, .dtype = dtype};
 }
 
+/* Where the kernel finds the row: as the last step left it, or brought there. */
+static hr_status logits_send(struct hr_model *model, const float *logits, size_t row, const void **out) {
+    const char *at = (const char *)logits;
+    const hr_model_memory *answers = &model->logits;
+    const bool is_answer = at >= answers->host && at + row <= answers->host + answers->bytes;
+    *out = is_answer ? hr_model_memory_at(answers, at) : at;
+    if (is_answer || hr_device_memory_is_host(model->device)) return HR_OK;
+    *out = model->drawn.device;
+    return hr_device_upload(model->device, model->drawn.device, logits, row);
+}
+
 static hr_status draw(struct hr_model *model, const float *logits, float least, const hr_sampling *sampling,
                       int64_t position, int32_t *out) {
-    int64_t seed = (int64_t)(sampling->seed & INT64_MAX >> 10),
-            token = 0; /* a scalar is handed over as an f64 */
+    int64_t seed = (int64_t)(sampling->seed & INT64_MAX >> 10); /* a scalar is handed over as an f64 */
+    const size_t row = (size_t)model->vocabulary * sizeof *logits;
+    int64_t *token = (int64_t *)(void *)(model->drawn.host + row);
+    const void *on_device;
     double temperature = sampling->temperature;
+    HR_TRY(logits_send(model, logits, row, &on_device));
     const hr_array arrays[] = {{.size = sizeof(hr_array),
-                                .data = (void *)(uintptr_t)logits,
+                                .data = (void *)(uintptr_t)on_device,
                                 .dtype = HR_F32,
                                 .rank = 1,
                                 .shape = &model->vocabulary},
@@ -90,9 +104,10 @@ static hr_status draw(struct hr_model *model, const float *logits, float least, 
                                scalar_of(HR_F64, &temperature),
                                scalar_of(HR_I64, &seed),
                                scalar_of(HR_I64, &position),
-                               scalar_of(HR_I64, &token)};
+                               scalar_of(HR_I64, hr_model_memory_at(&model->drawn, token))};
     HR_TRY(hr_kernel_execute(model->sampler, arrays, (int)(sizeof arrays / sizeof *arrays), NULL));
-    *out = (int32_t)token;
+    HR_TRY(hr_model_memory_fetch(model->device, &model->drawn, token, sizeof *token));
+    *out = (int32_t)*token;
     return HR_OK;
 }
 

@@ -127,9 +127,10 @@ static void view_operand(const hr_weight *weight, int number, hr_operand *out) {
 
 /* ---- calls ---- */
 
-/* A whole number for each token of the step. */
-static hr_operand token_operand(const hr_step_builder *builder, int32_t *data) {
-    hr_operand operand = {HR_OPERAND_DENSE, hr_step_array(HR_I32, data)};
+/* A whole number for each token of the step, which the host has at `data`. */
+static hr_operand token_operand(const hr_step_builder *builder, const hr_model_memory *memory,
+                                const int32_t *data) {
+    hr_operand operand = {HR_OPERAND_DENSE, hr_step_array(HR_I32, hr_model_memory_at(memory, data))};
     operand.array.rank = 1;
     operand.array.shape[0] = (hr_step_size){builder->tokens, 0};
     return operand;
@@ -148,7 +149,7 @@ static hr_status result_make(hr_step_builder *builder, const char *name, hr_dtyp
     if (strcmp(name, "logits") != 0)
         HR_TRY(hr_sequence_buffer(builder->sequence, name, bytes, &out->array.buffer));
     else if (elements.fixed == logits && dtype == HR_F32)
-        out->array.data = builder->model->logits;
+        out->array.data = builder->model->logits.device;
     else
         return hr_step_wrong(builder, name, "are not A rows of V numbers in f32");
     hr_named_buffer *named = buffer_named(builder, name);
@@ -196,7 +197,7 @@ static hr_status results_put(hr_step_builder *builder, const hr_operand_text *ta
         layer.from = false;
         HR_TRY(hr_model_kernel_find(builder->model, "put_paged", &of));
         HR_TRY(cache_take(builder, &layer, cache, &given[0]));
-        given[1] = token_operand(builder, builder->pages->place);
+        given[1] = token_operand(builder, &builder->pages->memory, builder->pages->place);
         given[2] = buffer_named(builder, put_names[i])->operand;
         HR_TRY(call_add(builder, of, given, 3, NULL, 0));
     }
@@ -238,7 +239,7 @@ static hr_status weight_write_out(hr_step_builder *builder, const hr_weight *wei
     static const hr_operand_text target = {.name = "numbers"};
     const hr_model_kernel *of;
     hr_operand given[1 + HR_BLOCK_VIEWS_MOST] = {
-        {HR_OPERAND_DENSE, hr_step_array(HR_I32, builder->model->rows)}};
+        {HR_OPERAND_DENSE, hr_step_array(HR_I32, builder->model->rows.device)}};
     HR_TRY(hr_model_kernel_of(builder->model, "rows", weight->format->name, &of));
     if (!of || weight->rank != 2)
         return hr_step_wrong(builder, weight->name, "is stored in a way that no kernel reads");
@@ -357,7 +358,8 @@ static hr_status paged_call(hr_step_builder *builder, call_operands *operands) {
     const hr_model_statement *statement = builder->statement;
     const hr_model_pages *pages = builder->pages;
     const hr_model_kernel *of;
-    hr_operand row = {HR_OPERAND_EXACT, hr_step_array(HR_I32, pages->row)};
+    hr_operand row = {HR_OPERAND_EXACT,
+                      hr_step_array(HR_I32, hr_model_memory_at(&pages->memory, pages->row))};
     HR_TRY(hr_model_kernel_of(builder->model, statement->name, "paged", &of));
     if (!of)
         return hr_step_wrong(builder, statement->name,
@@ -367,8 +369,8 @@ static hr_status paged_call(hr_step_builder *builder, call_operands *operands) {
     row.array.shape[0] = (hr_step_size){HR_BATCH_MOST, 0};
     row.array.shape[1] = (hr_step_size){0, 1};
     operands->items[operands->count++] = row;
-    operands->items[operands->count++] = token_operand(builder, pages->owner);
-    operands->items[operands->count++] = token_operand(builder, pages->seen);
+    operands->items[operands->count++] = token_operand(builder, &pages->memory, pages->owner);
+    operands->items[operands->count++] = token_operand(builder, &pages->memory, pages->seen);
     return call_add(builder, of, operands->items, operands->count, statement->targets,
                     statement->target_count);
 }
@@ -387,7 +389,7 @@ static hr_status statement_call(hr_step_builder *builder) {
         HR_TRY(hr_model_kernel_of(model, statement->name, operands.weight->format->name, &special));
     if (!plain && !special)
         return hr_step_wrong(builder, statement->name, "is no kernel of this text or of models/weights.hr");
-    if (operands.weight && operands.count == 2) {
+    if (operands.weight && operands.count == 2 && hr_device_memory_is_host(model->device)) {
         bool done;
         HR_TRY(packed_call(builder, operands.weight, &operands.items[1 - operands.weight_at], &done));
         if (done) return HR_OK;
@@ -412,8 +414,9 @@ static void extent_set(struct hr_model *model, const char *name, hr_step_size va
     model->extents.items[found] = (hr_named_extent){name, value, true};
 }
 
-static void tokens_name(hr_step_builder *builder, const char *name, int32_t *data) {
-    builder->names[builder->name_count++] = (hr_named_buffer){name, token_operand(builder, data)};
+static void tokens_name(hr_step_builder *builder, const char *name, const int32_t *data) {
+    builder->names[builder->name_count++] =
+        (hr_named_buffer){name, token_operand(builder, &builder->model->tokens, data)};
 }
 
 static hr_status statements_build(hr_step_builder *builder) {
@@ -459,8 +462,8 @@ hr_status hr_model_step_build(struct hr_model *model, int64_t tokens, int64_t an
     extent_set(model, "T", (hr_step_size){tokens, 0});
     extent_set(model, "A", (hr_step_size){answers, 0});
     extent_set(model, "P", (hr_step_size){0, 1});
-    tokens_name(builder, "token", model->token);
-    tokens_name(builder, "position", model->position);
+    tokens_name(builder, "token", hr_model_step_tokens(model));
+    tokens_name(builder, "position", hr_model_step_positions(model, tokens));
     hr_status status = statements_build(builder);
     if (status == HR_OK) status = hr_sequence_plan(out);
     free(builder);

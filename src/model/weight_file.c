@@ -16,7 +16,7 @@
 
 /* ---- what a file says ---- */
 
-const hr_weight *hr_weight_find(const hr_weight_file *file, const char *name) {
+hr_weight *hr_weight_find(const hr_weight_file *file, const char *name) {
     for (int64_t i = 0; i < file->weight_count; i++)
         if (strcmp(file->weights[i].name, name) == 0) return &file->weights[i];
     return NULL;

@@ -35,7 +35,7 @@ typedef struct hr_weight {
     const hr_block_format *format;
     int rank;
     int64_t shape[HR_WEIGHT_RANK_MOST]; /* slowest first, in values; the last is whole blocks */
-    const unsigned char *data;
+    const unsigned char *data;          /* in the mapped file, or where a model put it */
     size_t bytes;
 } hr_weight;
 
@@ -102,7 +102,7 @@ typedef struct hr_weight_file {
 
 hr_status hr_weight_file_open(const char *path, hr_weight_file **out);
 void hr_weight_file_close(hr_weight_file *file);
-const hr_weight *hr_weight_find(const hr_weight_file *file, const char *name);
+hr_weight *hr_weight_find(const hr_weight_file *file, const char *name);
 const hr_file_value *hr_file_value_find(const hr_weight_file *file, const char *key);
 /* A number by its name in GGUF or in config.json, `a.b` being a key inside of an object. False where there is
  * no number of this name. */

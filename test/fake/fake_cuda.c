@@ -182,11 +182,21 @@ SHOWN int cuThreadExchangeStreamCaptureMode(int *mode) {
     return 0;
 }
 
+static void *memory_take(size_t size, size_t alignment) {
+    if (fake_cuda.allocate) return fake_cuda.allocate(size);
+    return keep(aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment));
+}
+
+static void memory_give(void *data) {
+    if (!fake_cuda.allocate) free(data);
+}
+
 SHOWN int cuMemAlloc_v2(unsigned long long *address, size_t size) {
     CALLED("cuMemAlloc_v2");
     if (outside() || spoils_capture()) return outside() ? outside() : spoils_capture();
-    void *data = keep(aligned_alloc(256, (size + 255) / 256 * 256));
-    memset(data, 0xcd, size < LARGE ? size : LARGE);
+    void *data = memory_take(size, 256);
+    if (!data) return 2;
+    if (!fake_cuda.allocate) memset(data, 0xcd, size < LARGE ? size : LARGE);
     *address = (unsigned long long)(uintptr_t)data;
     fake_live(&fake_cuda.allocations, 1);
     return 0;
@@ -194,7 +204,7 @@ SHOWN int cuMemAlloc_v2(unsigned long long *address, size_t size) {
 
 SHOWN int cuMemFree_v2(unsigned long long address) {
     if (outside()) return outside();
-    free((void *)(uintptr_t)address);
+    memory_give((void *)(uintptr_t)address);
     fake_live(&fake_cuda.allocations, -1);
     CALLED("cuMemFree_v2");
     return 0;
@@ -204,13 +214,14 @@ SHOWN int cuMemHostAlloc(void **data, size_t size, unsigned flags) {
     (void)flags;
     CALLED("cuMemHostAlloc");
     if (outside()) return outside();
-    *data = keep(aligned_alloc(4096, (size + 4095) / 4096 * 4096));
+    *data = memory_take(size, 4096);
+    if (!*data) return 2;
     fake_live(&fake_cuda.host_allocations, 1);
     return 0;
 }
 
 SHOWN int cuMemFreeHost(void *data) {
-    free(data);
+    memory_give(data);
     fake_live(&fake_cuda.host_allocations, -1);
     CALLED("cuMemFreeHost");
     return 0;
@@ -339,12 +350,14 @@ SHOWN int cuModuleLoadData(void **module, const void *image) {
     if (memcmp(image, "FAKE", 4) != 0) return 200; /* CUDA_ERROR_INVALID_IMAGE */
     fake_module *made = keep(malloc(sizeof *made));
     made->image = keep(strdup(image));
+    if (fake_cuda.load) fake_cuda.load(made->image);
     *module = made;
     fake_live(&fake_cuda.modules, 1);
     return 0;
 }
 
 SHOWN int cuModuleUnload(void *module) {
+    if (fake_cuda.unload) fake_cuda.unload(((fake_module *)module)->image);
     free(((fake_module *)module)->image);
     free(module);
     fake_live(&fake_cuda.modules, -1);
@@ -421,9 +434,18 @@ static bool has_words(const char *name) {
     return !measures || helps;
 }
 
+/* Parameters in front of the words. */
+static int maps_of(const char *function) {
+    int count = 0;
+    if (!fake_cuda.launch) return fake_cuda.map_count;
+    for (const char *at = function; *at && *at != ')'; at++)
+        count += *at == ',';
+    return count;
+}
+
 void fake_launch_read(const fake_config *config, const void *function, void **parameters, size_t words,
                       fake_launch *out) {
-    *out = (fake_launch){.shared = config->shared, .stream = config->stream};
+    *out = (fake_launch){.shared = config->shared, .stream = config->stream, .function = function};
     name_copy(function, out->name, sizeof out->name);
     memcpy(out->grid, config->grid, sizeof out->grid);
     memcpy(out->block, config->block, sizeof out->block);
@@ -433,14 +455,17 @@ void fake_launch_read(const fake_config *config, const void *function, void **pa
         else if (config->attributes[i].id == 6)
             out->overlaps = config->attributes[i].value.overlaps;
     if (!has_words(out->name) || !parameters || !parameters[0]) return;
-    for (int i = 0; i < fake_cuda.map_count; i++)
+    const int maps = maps_of(function);
+    for (int i = 0; i < maps; i++)
         memcpy(&out->maps[i], parameters[i], sizeof out->maps[i]);
-    memcpy(out->words, parameters[fake_cuda.map_count], words * 8);
+    memcpy(out->words, parameters[maps], (fake_cuda.launch ? FAKE_WORDS : words) * 8);
 }
 
-void fake_launch_run(const fake_launch *launch, void *words) {
+int fake_launch_run(const fake_launch *launch, void *words) {
+    if (fake_cuda.launch) return has_words(launch->name) ? fake_cuda.launch(launch) : 0;
     if (fake_cuda.launch_count < FAKE_LAUNCHES) fake_cuda.launches[fake_cuda.launch_count++] = *launch;
     if (words && has_words(launch->name) && fake_cuda.kernel) fake_cuda.kernel(launch->name, words);
+    return 0;
 }
 
 SHOWN int cuLaunchKernelEx(const fake_config *config, void *function, void **parameters, void **extra) {
@@ -450,8 +475,7 @@ SHOWN int cuLaunchKernelEx(const fake_config *config, void *function, void **par
     if (outside()) return outside();
     if (fake_capture_launch(config, function, parameters)) return 0;
     fake_launch_read(config, function, parameters, 64, &launch);
-    fake_launch_run(&launch, parameters ? parameters[fake_cuda.map_count] : NULL);
-    return 0;
+    return fake_launch_run(&launch, parameters ? parameters[fake_cuda.map_count] : NULL);
 }
 
 SHOWN int cuDeviceCanAccessPeer(int *possible, int device, int peer) {

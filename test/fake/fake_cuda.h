@@ -28,6 +28,7 @@ typedef struct fake_launch {
     unsigned cluster; /* 0 = no attribute */
     int overlaps;
     void *stream;
+    const char *function; /* where the name stands in its module's image */
     int64_t words[FAKE_WORDS];
     fake_map maps[FAKE_MAPS]; /* the first parameters, map_count of them */
 } fake_launch;
@@ -48,6 +49,12 @@ typedef struct fake_cuda {
     int copies_of_graphs; /* when they run, among what may run: 0 = as captured, 1 = first, 2 = last */
     int map_count;        /* of every function: parameters in front of its words */
     void (*kernel)(const char *name, void *words); /* NULL: kernels do nothing */
+    /* NULL, or in place of the host's memory and of `kernel`: memory of the device, what is loaded, and its
+     * launches, each with as many maps as its text declares. The last gives a result of the driver's. */
+    void *(*allocate)(size_t size);
+    void (*load)(const char *image);
+    void (*unload)(const char *image);
+    int (*launch)(const fake_launch *launch);
 
     /* what the test reads */
     int compiles, launch_count;

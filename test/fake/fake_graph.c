@@ -218,16 +218,17 @@ static node *next_find(const graph *graph, const bool *ran) {
 
 SHOWN int cuGraphLaunch(graph *exec, void *stream) {
     bool ran[NODES_MOST] = {false};
+    int result = 0;
     CALLED("cuGraphLaunch");
     for (node *of = next_find(exec, ran); of; of = next_find(exec, ran)) {
         ran[of->index] = true;
         of->launch.stream = stream;
         if (of->copies)
             memcpy(of->to, of->from, of->size);
-        else
-            fake_launch_run(&of->launch, of->launch.words);
+        else if (!result)
+            result = fake_launch_run(&of->launch, of->launch.words);
     }
-    return 0;
+    return result;
 }
 
 SHOWN int cuGraphExecDestroy(graph *exec) {

@@ -42,7 +42,7 @@ int fake_called(const char *symbol);
 void fake_launch_read(const fake_config *config, const void *function, void **parameters, size_t words,
                       fake_launch *out);
 /* `words`: as the kernel gets them; NULL: it has none. */
-void fake_launch_run(const fake_launch *launch, void *words);
+int fake_launch_run(const fake_launch *launch, void *words);
 
 /* ---- fake_graph.c ---- */
 
