@@ -262,6 +262,7 @@ static hr_status weights_find(struct hr_model *model, bool *used) {
 /* ---- memory ---- */
 
 static hr_status caches_take(struct hr_model *model) {
+    model->cache_dtype = hr_device_memory_is_host(model->device) ? HR_F32 : HR_F16;
     for (int i = 0; i < model->text.cache_count; i++) {
         const hr_tensor_rule *rule = &model->text.caches[i];
         hr_model_cache *cache = &model->caches[i];
@@ -278,7 +279,7 @@ static hr_status caches_take(struct hr_model *model) {
                 elements > EXTENT_MOST)
                 return wrong(model, rule->line, rule->name, "would be larger than memory");
         }
-        cache->size = (size_t)elements * sizeof(float);
+        cache->size = (size_t)elements * hr_dtype_size(model->cache_dtype);
         HR_TRY(hr_device_allocate(model->device, cache->size, &cache->data));
     }
     return HR_OK;

@@ -88,6 +88,7 @@ struct hr_model {
     hr_model_weight weights[HR_RULES_MOST];
     hr_packed_weight *packed; /* one a weight of the file */
     hr_model_cache caches[HR_RULES_MOST];
+    hr_dtype cache_dtype;
     hr_model_kernel kernels[HR_MODEL_KERNELS_MOST];
     int kernel_count;
     int64_t context, vocabulary, past;

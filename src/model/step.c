@@ -65,7 +65,7 @@ static hr_status cache_take(const hr_step_builder *builder, const hr_operand_tex
     int64_t layer = 0, elements = 1;
     if (cache->layers > 0) HR_TRY(layer_find(builder, text, cache->layers, &layer));
     out->kind = HR_OPERAND_BEGIN;
-    out->array = hr_step_array(HR_F32, cache->data);
+    out->array = hr_step_array(builder->model->cache_dtype, cache->data);
     out->array.rank = cache->rank;
     for (int axis = 0; axis < cache->rank; axis++) {
         out->array.shape[axis] = (hr_step_size){cache->shape[axis], 0};
@@ -163,13 +163,13 @@ static hr_status result_make(hr_step_builder *builder, const char *name, hr_dtyp
     return HR_OK;
 }
 
-/* Where a result goes: into a cache, nowhere, or into a buffer of its own. With pages it is a buffer that
+/* Where a result goes: into a cache, nowhere, or into a buffer of its own. By place it is a buffer that
  * goes into the cache afterwards: `put` is its name. */
 static hr_status result_place(hr_step_builder *builder, const hr_step_solving *solving, int argument,
                               const hr_argument *declared, const hr_operand_text *target, const char *put,
                               hr_operand *out) {
     const hr_model_cache *cache = cache_named(builder->model, target->name);
-    if (cache && !builder->pages) {
+    if (cache && !builder->by_place) {
         HR_TRY(cache_take(builder, target, cache, out));
         return hr_step_shape(solving, argument, declared, out);
     }
@@ -185,6 +185,14 @@ static const char *const put_names[HR_TARGETS_MOST] = {"put 0", "put 1", "put 2"
 static hr_status call_add(hr_step_builder *builder, const hr_model_kernel *of, hr_operand *given,
                           int given_count, const hr_operand_text *targets, int target_count);
 
+/* Where each token goes in the caches. */
+static hr_operand place_operand(const hr_step_builder *builder) {
+    const struct hr_model *model = builder->model;
+    return builder->pages
+               ? token_operand(builder, &builder->pages->memory, builder->pages->place)
+               : token_operand(builder, &model->tokens, hr_model_step_positions(model, builder->tokens));
+}
+
 /* Results that are to go into caches, each to the places of its tokens. */
 static hr_status results_put(hr_step_builder *builder, const hr_operand_text *targets, int count) {
     for (int i = 0; i < count; i++) {
@@ -195,9 +203,9 @@ static hr_status results_put(hr_step_builder *builder, const hr_operand_text *ta
         hr_operand_text layer = targets[i];
         layer.subscript_count = cache->layers > 0;
         layer.from = false;
-        HR_TRY(hr_model_kernel_find(builder->model, "put_paged", &of));
+        HR_TRY(hr_model_kernel_find(builder->model, builder->pages ? "put_paged" : "put_cached", &of));
         HR_TRY(cache_take(builder, &layer, cache, &given[0]));
-        given[1] = token_operand(builder, &builder->pages->memory, builder->pages->place);
+        given[1] = place_operand(builder);
         given[2] = buffer_named(builder, put_names[i])->operand;
         HR_TRY(call_add(builder, of, given, 3, NULL, 0));
     }
@@ -231,7 +239,7 @@ static hr_status call_add(hr_step_builder *builder, const hr_model_kernel *of, h
         arrays[i] = i < given_count ? given[i].array : result.array;
     }
     HR_TRY(hr_sequence_call(builder->sequence, of->kernel, arrays, count));
-    return builder->pages ? results_put(builder, targets, target_count) : HR_OK;
+    return builder->by_place ? results_put(builder, targets, target_count) : HR_OK;
 }
 
 /* The rows of a weight as numbers: rows_FORMAT over all of them. */
@@ -375,6 +383,26 @@ static hr_status paged_call(hr_step_builder *builder, call_operands *operands) {
                     statement->target_count);
 }
 
+/* What reads a cache reads all of it up to its token's position, in 16 bits. */
+static hr_status cached_call(hr_step_builder *builder, call_operands *operands) {
+    static const hr_operand_text target = {.name = "in 16 bits"}; /* no name of a text has spaces */
+    const hr_model_statement *statement = builder->statement;
+    const hr_model_kernel *of, *halve;
+    HR_TRY(hr_model_kernel_of(builder->model, statement->name, "cached", &of));
+    HR_TRY(hr_model_kernel_find(builder->model, "halve", &halve));
+    if (!of)
+        return hr_step_wrong(builder, statement->name,
+                             "reads a cache, and there is no kernel of its name and _cached: that is what "
+                             "runs where the device does not see the host's memory");
+    if (operands->items[0].array.dtype == HR_F32) {
+        HR_TRY(call_add(builder, halve, &operands->items[0], 1, &target, 1));
+        operands->items[0] = buffer_named(builder, target.name)->operand;
+    }
+    operands->items[operands->count++] = place_operand(builder);
+    return call_add(builder, of, operands->items, operands->count, statement->targets,
+                    statement->target_count);
+}
+
 static hr_status statement_call(hr_step_builder *builder) {
     const hr_model_statement *statement = builder->statement;
     struct hr_model *model = builder->model;
@@ -382,7 +410,8 @@ static hr_status statement_call(hr_step_builder *builder) {
     const char *kind = model->file->kind == HR_WEIGHTS_GGUF ? "gguf" : "safetensors";
     call_operands operands;
     HR_TRY(operands_take(builder, &operands));
-    if (builder->pages && reads_cache(builder)) return paged_call(builder, &operands);
+    if (builder->by_place && reads_cache(builder))
+        return builder->pages ? paged_call(builder, &operands) : cached_call(builder, &operands);
     HR_TRY(hr_model_kernel_find(model, statement->name, &plain));
     if (!plain) HR_TRY(hr_model_kernel_of(model, statement->name, kind, &plain));
     if (operands.weight)
@@ -456,6 +485,7 @@ hr_status hr_model_step_build(struct hr_model *model, int64_t tokens, int64_t an
     builder->tokens = tokens;
     builder->answers = answers;
     builder->pages = pages;
+    builder->by_place = pages || !hr_device_memory_is_host(model->device);
     builder->quantised.buffer = -1;
     builder->step_most = pages ? pages->most : model->context - tokens;
     builder->statement = model->text.statements;
