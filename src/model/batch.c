@@ -288,6 +288,7 @@ static hr_status step_run(batch *batch) {
     HR_TRY(hr_model_memory_send(model->device, &model->pages.memory, model->pages.memory.host,
                                 model->pages.memory.bytes));
     HR_TRY(hr_model_step_run(model, step, width));
+    HR_TRY(hr_model_logits_fetch(model, most));
     batch->totals->steps++;
     batch->totals->rows += batch->rows;
     return answers_take(batch, most);

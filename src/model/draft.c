@@ -83,7 +83,7 @@ static hr_status drafter_feed(const struct hr_model *model, struct hr_model *dra
     if (!tokens) return hr_fail(HR_OUT_OF_MEMORY, "no memory for %" PRId64 " tokens", count);
     memcpy(tokens, model->fed + same, (size_t)lacking * sizeof *tokens);
     if (next >= 0) tokens[lacking] = next;
-    hr_status status = hr_model_feed(drafter, tokens, count, 1, logits);
+    hr_status status = hr_model_advance(drafter, tokens, count, 1, logits);
     free(tokens);
     return status;
 }
@@ -110,7 +110,7 @@ static hr_status model_guess(const struct hr_model *model, const hr_generate_opt
         HR_TRY(hr_model_sample(drafter, logits, &options->sampling, model->past + 1 + *count, guess));
         if (*guess >= model->vocabulary) return HR_OK; /* a row of the embedding that is no token */
         if (++*count == most) return HR_OK;
-        HR_TRY(hr_model_feed(drafter, guess, 1, 1, &logits));
+        HR_TRY(hr_model_advance(drafter, guess, 1, 1, &logits));
     }
 }
 

@@ -75,8 +75,12 @@ hr_status hr_model_step_run(struct hr_model *model, const hr_model_step *step, i
                                 (size_t)(2 * step->tokens) * sizeof(int32_t)));
     HR_TRY(hr_sequence_launch(step->sequence, size));
     model->last = step->sequence;
+    return HR_OK;
+}
+
+hr_status hr_model_logits_fetch(struct hr_model *model, int64_t answers) {
     return hr_model_memory_fetch(model->device, &model->logits, model->logits.host,
-                                 (size_t)(step->answers * model->vocabulary) * sizeof(float));
+                                 (size_t)(answers * model->vocabulary) * sizeof(float));
 }
 
 static hr_status piece_feed(struct hr_model *model, const int32_t *tokens, int64_t count, int64_t answers) {
@@ -104,10 +108,8 @@ hr_status hr_model_step_ready(struct hr_model *model, int64_t tokens) {
     return HR_OK;
 }
 
-hr_status hr_model_feed(hr_model *model, const int32_t *tokens, int64_t count, int64_t answers,
-                        const float **logits) {
-    HR_TRY(hr_handle_check(model, HR_HANDLE_MODEL, __func__));
-    HR_TRY(hr_pointer_check(tokens, "tokens", __func__));
+hr_status hr_model_advance(struct hr_model *model, const int32_t *tokens, int64_t count, int64_t answers,
+                           const float **logits) {
     if (count < 1 || answers < 0 || answers > count || answers > HR_MODEL_ANSWERS)
         return hr_fail(HR_BAD_INPUT,
                        "%" PRId64 " tokens cannot give %" PRId64 " rows of logits; up to %d of them can",
@@ -130,6 +132,14 @@ hr_status hr_model_feed(hr_model *model, const int32_t *tokens, int64_t count, i
     HR_TRY(piece_feed(model, tokens + at, count - at, needed));
     if (logits) *logits = (const float *)(const void *)model->logits.host;
     return HR_OK;
+}
+
+hr_status hr_model_feed(hr_model *model, const int32_t *tokens, int64_t count, int64_t answers,
+                        const float **logits) {
+    HR_TRY(hr_handle_check(model, HR_HANDLE_MODEL, __func__));
+    HR_TRY(hr_pointer_check(tokens, "tokens", __func__));
+    HR_TRY(hr_model_advance(model, tokens, count, answers, logits));
+    return logits ? hr_model_logits_fetch(model, answers > 1 ? answers : 1) : HR_OK;
 }
 
 hr_status hr_model_keep(hr_model *model, int64_t tokens) {

@@ -70,8 +70,8 @@ static hr_status next_token(struct hr_model *model, const hr_generate_options *o
         return HR_OK;
     }
     so_far->tokens++;
-    hr_bytes bytes;
-    HR_TRY(hr_model_token_text(model, *token, &bytes.at, &bytes.length));
+    hr_bytes bytes = {NULL, 0}; /* nobody hears it: the model needs no tokenizer */
+    if (speaking->said) HR_TRY(hr_model_token_text(model, *token, &bytes.at, &bytes.length));
     if (!say(speaking, bytes))
         so_far->end = HR_END_CANCELLED;
     else if (so_far->tokens == options->most)
@@ -90,7 +90,7 @@ static hr_status text_feed(struct hr_model *model, const int32_t *tokens, int64_
     model->progress_context = options->progress_context;
     model->progress_from = model->past;
     model->progress_to = model->past + count;
-    hr_status status = hr_model_feed(model, tokens, count, 1, logits);
+    hr_status status = hr_model_advance(model, tokens, count, 1, logits);
     model->progress = NULL;
     return status == HR_CANCELLED ? hr_fail(status, "stopped while the text was read") : status;
 }
@@ -105,7 +105,7 @@ static hr_status tokens_make(struct hr_model *model, const hr_generate_options *
     int64_t drafted, right = 0;
     hr_status status;
     HR_TRY(hr_draft_make(model, options, *token, fed + 1, &drafted));
-    HR_TRY(hr_model_feed(model, fed, 1 + drafted, 1 + drafted, &logits));
+    HR_TRY(hr_model_advance(model, fed, 1 + drafted, 1 + drafted, &logits));
     so_far->drafted += drafted;
     for (;; right++) {
         status = next_token(model, options, logits + right * model->vocabulary, from + right, speaking,

@@ -92,7 +92,7 @@ struct hr_model {
     hr_model_kernel kernels[HR_MODEL_KERNELS_MOST];
     int kernel_count;
     int64_t context, vocabulary, past;
-    hr_kernel *sampler;
+    hr_kernel *sampler, *likeliest;
 
     hr_model_memory tokens; /* of a step, i32, and behind them their positions */
     hr_model_memory logits; /* rows of the vocabulary, f32, HR_MODEL_ANSWERS of them */
@@ -153,13 +153,20 @@ void hr_model_pages_release(struct hr_model *model);
  * of as many. */
 int32_t *hr_model_step_tokens(const struct hr_model *model);
 int32_t *hr_model_step_positions(const struct hr_model *model, int64_t tokens);
-/* Runs the step on the tokens and positions that were written; its logits are the host's on return. `size`:
- * what the sequence's sizes grow with. */
+/* Runs the step on the tokens and positions that were written. `size`: what the sequence's sizes grow with.
+ */
 hr_status hr_model_step_run(struct hr_model *model, const hr_model_step *step, int64_t size);
 
 /* The sequence of such a step, built once. */
 hr_status hr_model_step_get(struct hr_model *model, int64_t tokens, int64_t answers,
                             const hr_model_pages *pages, hr_model_step **out);
+
+/* hr_model_feed, whose logits stay on the device: *logits is where the host would have them, for
+ * hr_model_sample. */
+hr_status hr_model_advance(struct hr_model *model, const int32_t *tokens, int64_t count, int64_t answers,
+                           const float **logits);
+/* Brings the logits of the last step's first `answers` rows to the host. */
+hr_status hr_model_logits_fetch(struct hr_model *model, int64_t answers);
 
 /* Builds and compiles the step of so many tokens that all give logits, so that no token's time has that in
  * it. */

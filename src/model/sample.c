@@ -9,6 +9,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 static int by_falling(const void *a, const void *b) {
     float first = *(const float *)a, second = *(const float *)b;
@@ -76,39 +77,78 @@ static hr_array scalar_of(hr_dtype dtype, void *data) {
     return (hr_array){.size = sizeof(hr_array), .data = data, .dtype = dtype};
 }
 
-/* Where the kernel finds the row: as the last step left it, or brought there. */
-static hr_status logits_send(struct hr_model *model, const float *logits, size_t row, const void **out) {
+static bool is_answer(const struct hr_model *model, const float *logits) {
     const char *at = (const char *)logits;
     const hr_model_memory *answers = &model->logits;
-    const bool is_answer = at >= answers->host && at + row <= answers->host + answers->bytes;
-    *out = is_answer ? hr_model_memory_at(answers, at) : at;
-    if (is_answer || hr_device_memory_is_host(model->device)) return HR_OK;
-    *out = model->drawn.device;
-    return hr_device_upload(model->device, model->drawn.device, logits, row);
+    return at >= answers->host && at < answers->host + answers->bytes;
+}
+
+/* The row where kernels find it: as the last step left it, or brought there. */
+static hr_status row_send(struct hr_model *model, const float *logits, hr_array *out) {
+    const size_t bytes = (size_t)model->vocabulary * sizeof *logits;
+    *out = (hr_array){.size = sizeof *out,
+                      .data = (void *)(uintptr_t)logits,
+                      .dtype = HR_F32,
+                      .rank = 1,
+                      .shape = &model->vocabulary};
+    if (hr_device_memory_is_host(model->device)) return HR_OK;
+    if (is_answer(model, logits)) {
+        out->data = hr_model_memory_at(&model->logits, logits);
+        return HR_OK;
+    }
+    out->data = model->drawn.device;
+    return hr_device_upload(model->device, model->drawn.device, logits, bytes);
+}
+
+/* The token that a kernel chooses, the last of its arrays. */
+static hr_status choose(struct hr_model *model, hr_kernel *kernel, hr_array *arrays, int count,
+                        int32_t *out) {
+    int64_t *token = (int64_t *)(void *)(model->drawn.host + (size_t)model->vocabulary * sizeof(float));
+    arrays[count - 1] = scalar_of(HR_I64, hr_model_memory_at(&model->drawn, token));
+    HR_TRY(hr_kernel_execute(kernel, arrays, count, NULL));
+    HR_TRY(hr_model_memory_fetch(model->device, &model->drawn, token, sizeof *token));
+    *out = (int32_t)*token;
+    return HR_OK;
+}
+
+static hr_status likeliest_choose(struct hr_model *model, const float *logits, int32_t *out) {
+    hr_array arrays[2];
+    if (hr_device_memory_is_host(model->device)) {
+        *out = likeliest(logits, model->vocabulary);
+        return HR_OK;
+    }
+    HR_TRY(row_send(model, logits, arrays));
+    return choose(model, model->likeliest, arrays, 2, out);
 }
 
 static hr_status draw(struct hr_model *model, const float *logits, float least, const hr_sampling *sampling,
                       int64_t position, int32_t *out) {
     int64_t seed = (int64_t)(sampling->seed & INT64_MAX >> 10); /* a scalar is handed over as an f64 */
-    const size_t row = (size_t)model->vocabulary * sizeof *logits;
-    int64_t *token = (int64_t *)(void *)(model->drawn.host + row);
-    const void *on_device;
     double temperature = sampling->temperature;
-    HR_TRY(logits_send(model, logits, row, &on_device));
-    const hr_array arrays[] = {{.size = sizeof(hr_array),
-                                .data = (void *)(uintptr_t)on_device,
-                                .dtype = HR_F32,
-                                .rank = 1,
-                                .shape = &model->vocabulary},
-                               scalar_of(HR_F32, &least),
-                               scalar_of(HR_F64, &temperature),
-                               scalar_of(HR_I64, &seed),
-                               scalar_of(HR_I64, &position),
-                               scalar_of(HR_I64, hr_model_memory_at(&model->drawn, token))};
-    HR_TRY(hr_kernel_execute(model->sampler, arrays, (int)(sizeof arrays / sizeof *arrays), NULL));
-    HR_TRY(hr_model_memory_fetch(model->device, &model->drawn, token, sizeof *token));
-    *out = (int32_t)*token;
-    return HR_OK;
+    hr_array arrays[6];
+    HR_TRY(row_send(model, logits, arrays));
+    arrays[1] = scalar_of(HR_F32, &least);
+    arrays[2] = scalar_of(HR_F64, &temperature);
+    arrays[3] = scalar_of(HR_I64, &seed);
+    arrays[4] = scalar_of(HR_I64, &position);
+    return choose(model, model->sampler, arrays, 6, out);
+}
+
+static hr_status likely_draw(struct hr_model *model, const float *logits, const hr_sampling *sampling,
+                             int64_t position, int32_t *out) {
+    const size_t bytes = (size_t)model->vocabulary * sizeof(float);
+    float *values = hr_memory_take(bytes);
+    hr_status status = HR_OK;
+    if (!values) return hr_fail(HR_OUT_OF_MEMORY, "no memory to sample");
+    if (is_answer(model, logits) && !hr_device_memory_is_host(model->device))
+        status = hr_device_download(model->device, values, hr_model_memory_at(&model->logits, logits), bytes);
+    else
+        memcpy(values, logits, bytes);
+    for (int64_t v = 0; v < model->vocabulary; v++)
+        if (isnan(values[v])) values[v] = -INFINITY;
+    const float least = least_kept(values, model->vocabulary, sampling);
+    free(values);
+    return status == HR_OK ? draw(model, logits, least, sampling, position, out) : status;
 }
 
 hr_status hr_model_sample(hr_model *model, const float *logits, const hr_sampling *sampling, int64_t position,
@@ -123,15 +163,6 @@ hr_status hr_model_sample(hr_model *model, const float *logits, const hr_samplin
                 sampling->top_p <= 1 && sampling->min_p >= 0 && sampling->min_p <= 1;
     if (!sane || !isfinite(sampling->temperature))
         return hr_fail(HR_BAD_INPUT, "temperature and top_k are at least 0, top_p and min_p from 0 to 1");
-    if (sampling->temperature == 0) {
-        *out = likeliest(logits, model->vocabulary);
-        return HR_OK;
-    }
-    float *values = hr_memory_take((size_t)model->vocabulary * sizeof *values);
-    if (!values) return hr_fail(HR_OUT_OF_MEMORY, "no memory to sample");
-    for (int64_t v = 0; v < model->vocabulary; v++)
-        values[v] = isnan(logits[v]) ? -INFINITY : logits[v];
-    float least = least_kept(values, model->vocabulary, sampling);
-    free(values);
-    return draw(model, logits, least, sampling, position, out);
+    return sampling->temperature == 0 ? likeliest_choose(model, logits, out)
+                                      : likely_draw(model, logits, sampling, position, out);
 }
