@@ -17,9 +17,9 @@
 
 #define ARENA_SIZE    ((size_t)256 << 20) /* of address space */
 #define EXTENT_MOST   ((int64_t)1 << 40)
-#define LETTERS       52                       /* that name an extent which a weight's shape says */
-#define STEP_NAMES    (3 + HR_STATEMENTS_MOST) /* T, A, P, an index a loop */
-#define CONSTANT_MOST ((int64_t)1 << 16)       /* elements of a weight that a file leaves out */
+#define LETTERS       52                           /* that name an extent which a weight's shape says */
+#define STEP_NAMES    (3 + 2 * HR_STATEMENTS_MOST) /* T, A, P, an index a loop */
+#define CONSTANT_MOST ((int64_t)1 << 16)           /* elements of a weight that a file leaves out */
 #define TEXT_MOST     ((size_t)4 << 20)
 
 static hr_status wrong(const struct hr_model *model, int line, const char *name, const char *what) {
@@ -250,7 +250,7 @@ static hr_status weights_find(struct hr_model *model, bool *used) {
             HR_TRY(weight_shape_check(model, rule, layer[l]));
             used[layer[l] - model->file->weights] = true;
         }
-        model->weights[i] = (hr_model_weight){rule->name, (int)layers, layer};
+        model->weights[i] = (hr_model_weight){rule->name, (int)layers, rule->layers != NULL, layer};
     }
     for (int64_t i = 0; i < model->file->weight_count; i++)
         if (!used[i])

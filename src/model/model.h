@@ -32,7 +32,8 @@ typedef struct hr_model_number {
 /* A rule's weights, one a layer. */
 typedef struct hr_model_weight {
     const char *name;
-    int layers;
+    int layers; /* 1 of what is no layer's */
+    bool is_layered;
     hr_weight **layer;
 } hr_model_weight;
 
@@ -86,6 +87,8 @@ struct hr_model {
     hr_extents extents; /* with room for T A P and an index */
     hr_model_number numbers[HR_RULES_MOST];
     hr_model_weight weights[HR_RULES_MOST];
+    hr_model_weight joined[HR_RULES_MOST]; /* of the text's joins, where all lie so: has_joined */
+    bool has_joined;
     hr_packed_weight *packed; /* one a weight of the file */
     hr_model_cache caches[HR_RULES_MOST];
     hr_dtype cache_dtype;
@@ -132,7 +135,8 @@ void hr_model_packed_release(struct hr_model *model);
 
 /* ---- weight_place.c ---- */
 
-/* Brings all weights to a device that does not see the host's memory. */
+/* Brings all weights to a device that does not see the host's memory. Matrices in blocks become numbers of 16
+ * bits. Weights whose rows a text joins lie behind each other then, where their dtypes agree. */
 hr_status hr_model_weights_place(struct hr_model *model);
 
 /* ---- step.c ---- */

@@ -14,8 +14,8 @@ typedef struct reader {
     int line;             /* of `words` */
     int next_line;
     char *words;
-    bool in_step;
-    int depth; /* of loops */
+    hr_step_text *step; /* that is read; NULL: none */
+    int depth;          /* of loops */
 } reader;
 
 /* ---- lines ---- */
@@ -172,6 +172,21 @@ static hr_status names_take(reader *reader, char *words, const char **out) {
     return HR_OK;
 }
 
+static hr_status join_take(reader *reader, char *words) {
+    hr_model_text *out = reader->out;
+    char *equals = strchr(words, '=');
+    if (!equals || out->join_count == HR_RULES_MOST) return wrong(reader, "NAME = WEIGHTS is expected");
+    *equals = 0;
+    hr_join_rule *rule = &out->joins[out->join_count++];
+    *rule = (hr_join_rule){.name = trimmed(words), .line = reader->line};
+    if (!is_name(rule->name)) return wrong(reader, "a name is expected before =");
+    for (char *word = strtok(equals + 1, " \t"); word; word = strtok(NULL, " \t")) {
+        if (rule->count == HR_JOINED_MOST) return wrong(reader, "up to four weights are joined");
+        rule->parts[rule->count++] = word;
+    }
+    return rule->count > 1 ? HR_OK : wrong(reader, "two to four weights are expected behind =");
+}
+
 /* ---- the step ---- */
 
 static hr_status operand_take(reader *reader, char *words, hr_operand_text *out) {
@@ -229,13 +244,12 @@ static hr_status loop_take(reader *reader, char *words, hr_model_statement *out)
 }
 
 static hr_status step_take(reader *reader) {
-    hr_model_text *out = reader->out;
     if (strcmp(reader->words, "}") == 0 && reader->depth == 0) {
-        reader->in_step = false;
+        reader->step = NULL;
         return HR_OK;
     }
-    if (out->statement_count == HR_STATEMENTS_MOST) return wrong(reader, "more statements than a model has");
-    hr_model_statement *statement = &out->statements[out->statement_count++];
+    if (reader->step->count == HR_STATEMENTS_MOST) return wrong(reader, "more statements than a model has");
+    hr_model_statement *statement = &reader->step->statements[reader->step->count++];
     if (strcmp(reader->words, "}") == 0) {
         *statement = (hr_model_statement){.kind = HR_MODEL_END, .line = reader->line};
         reader->depth--;
@@ -263,11 +277,13 @@ static hr_status rule_take(reader *reader) {
     if (strcmp(words, "weight") == 0)
         return tensor_take(reader, rest, out->weights, &out->weight_count, true);
     if (strcmp(words, "cache") == 0) return tensor_take(reader, rest, out->caches, &out->cache_count, false);
-    if (strcmp(words, "step") == 0 && strcmp(rest, "{") == 0) {
-        reader->in_step = true;
+    if (strcmp(words, "join") == 0) return join_take(reader, rest);
+    if (strcmp(words, "step") == 0 && (strcmp(rest, "{") == 0 || strcmp(rest, "alone {") == 0)) {
+        reader->step = *rest == '{' ? &out->step : &out->alone;
         return HR_OK;
     }
-    return wrong(reader, "a model has gguf, safetensors, refuse, extent, number, weight, cache and step");
+    return wrong(reader,
+                 "a model has gguf, safetensors, refuse, extent, number, weight, join, cache and step");
 }
 
 hr_status hr_model_text_read(const char *path, const char *text, size_t length, hr_arena *arena,
@@ -282,9 +298,8 @@ hr_status hr_model_text_read(const char *path, const char *text, size_t length, 
     while (line_next(&reader)) {
         if (hr_arena_room(arena) / 4 < length)
             return hr_fail(HR_BAD_INPUT, "%s: is too long a text for a model", path);
-        HR_TRY(reader.in_step ? step_take(&reader) : rule_take(&reader));
+        HR_TRY(reader.step ? step_take(&reader) : rule_take(&reader));
     }
-    if (reader.in_step || reader.depth)
-        return wrong(&reader, "a brace is not closed before the section's end");
+    if (reader.step || reader.depth) return wrong(&reader, "a brace is not closed before the section's end");
     return HR_OK;
 }

@@ -16,6 +16,7 @@
 #define HR_FILE_NAMES      16
 #define HR_RULES_MOST      64
 #define HR_STATEMENTS_MOST 256
+#define HR_JOINED_MOST     4
 
 /* NAME = one | another: the first that the file knows. */
 typedef struct hr_choices {
@@ -40,6 +41,14 @@ typedef struct hr_tensor_rule {
     int line;
 } hr_tensor_rule;
 
+/* join NAME = a b c: the rows of these weights behind each other, where they lie so */
+typedef struct hr_join_rule {
+    const char *name;
+    int count;
+    const char *parts[HR_JOINED_MOST];
+    int line;
+} hr_join_rule;
+
 /* x, x[l], x[l, P ..] */
 typedef struct hr_operand_text {
     const char *name;
@@ -59,14 +68,20 @@ typedef struct hr_model_statement {
     hr_operand_text targets[HR_TARGETS_MOST], operands[HR_OPERANDS_MOST];
 } hr_model_statement;
 
+typedef struct hr_step_text {
+    hr_model_statement statements[HR_STATEMENTS_MOST];
+    int count; /* 0: the text has no such step */
+} hr_step_text;
+
 typedef struct hr_model_text {
     const char *path, *name;
     const char *gguf[HR_FILE_NAMES], *safetensors[HR_FILE_NAMES]; /* NULL behind the last */
     const char *refused[HR_FILE_NAMES];                           /* keys of what this family does not do */
     hr_number_rule numbers[HR_RULES_MOST];
     hr_tensor_rule weights[HR_RULES_MOST], caches[HR_RULES_MOST];
-    hr_model_statement statements[HR_STATEMENTS_MOST];
-    int number_count, weight_count, cache_count, statement_count;
+    hr_join_rule joins[HR_RULES_MOST];
+    hr_step_text step, alone; /* alone: of one token, where the device does not see the host's memory */
+    int number_count, weight_count, cache_count, join_count;
 } hr_model_text;
 
 /* Strings lie in the arena. HR_BAD_INPUT names file and line. */

@@ -87,6 +87,14 @@ static hr_named_buffer *buffer_named(hr_step_builder *builder, const char *name)
     return NULL;
 }
 
+static const hr_model_weight *weight_named(const struct hr_model *model, const char *name) {
+    for (int i = 0; i < model->text.weight_count; i++)
+        if (strcmp(model->weights[i].name, name) == 0) return &model->weights[i];
+    for (int i = 0; i < model->text.join_count; i++)
+        if (model->has_joined && strcmp(model->joined[i].name, name) == 0) return &model->joined[i];
+    return NULL;
+}
+
 /* A weight in *weight, anything else in *out. */
 static hr_status operand_take(hr_step_builder *builder, const hr_operand_text *text, hr_operand *out,
                               const hr_weight **weight) {
@@ -97,11 +105,10 @@ static hr_status operand_take(hr_step_builder *builder, const hr_operand_text *t
         *out = buffer->operand;
         return subscripts_apply(builder, text, 0, out);
     }
-    for (int i = 0; i < model->text.weight_count; i++) {
-        const hr_model_weight *of = &model->weights[i];
+    const hr_model_weight *of = weight_named(model, text->name);
+    if (of) {
         int64_t layer = 0;
-        if (strcmp(of->name, text->name) != 0) continue;
-        if (model->text.weights[i].layers) HR_TRY(layer_find(builder, text, of->layers, &layer));
+        if (of->is_layered) HR_TRY(layer_find(builder, text, of->layers, &layer));
         *weight = of->layer[layer];
         return HR_OK;
     }
@@ -354,6 +361,10 @@ static void views_insert(call_operands *operands) {
     operands->count += more;
 }
 
+static const char *file_kind(const struct hr_model *model) {
+    return model->file->kind == HR_WEIGHTS_GGUF ? "gguf" : "safetensors";
+}
+
 static bool reads_cache(const hr_step_builder *builder) {
     const hr_model_statement *statement = builder->statement;
     for (int i = 0; i < statement->operand_count; i++)
@@ -383,18 +394,30 @@ static hr_status paged_call(hr_step_builder *builder, call_operands *operands) {
                     statement->target_count);
 }
 
-/* What reads a cache reads all of it up to its token's position, in 16 bits. */
+/* NAME_cached, or that of the file's kind: NAME_gguf_cached. */
+static hr_status cached_kernel(hr_step_builder *builder, const hr_model_kernel **out) {
+    const char *name = builder->statement->name;
+    char of_kind[64];
+    HR_TRY(hr_model_kernel_of(builder->model, name, "cached", out));
+    if (*out) return HR_OK;
+    snprintf(of_kind, sizeof of_kind, "%s_%s", name, file_kind(builder->model));
+    HR_TRY(hr_model_kernel_of(builder->model, of_kind, "cached", out));
+    if (*out) return HR_OK;
+    return hr_step_wrong(builder, name,
+                         "reads a cache, and there is no kernel of its name and _cached: that is what runs "
+                         "where the device does not see the host's memory");
+}
+
+/* What reads a cache reads all of it up to its token's position, what it multiplies it with in 16 bits. */
 static hr_status cached_call(hr_step_builder *builder, call_operands *operands) {
     static const hr_operand_text target = {.name = "in 16 bits"}; /* no name of a text has spaces */
     const hr_model_statement *statement = builder->statement;
     const hr_model_kernel *of, *halve;
-    HR_TRY(hr_model_kernel_of(builder->model, statement->name, "cached", &of));
-    HR_TRY(hr_model_kernel_find(builder->model, "halve", &halve));
-    if (!of)
-        return hr_step_wrong(builder, statement->name,
-                             "reads a cache, and there is no kernel of its name and _cached: that is what "
-                             "runs where the device does not see the host's memory");
-    if (operands->items[0].array.dtype == HR_F32) {
+    hr_argument first;
+    HR_TRY(cached_kernel(builder, &of));
+    HR_TRY(hr_kernel_argument(of->kernel, 0, &first));
+    if (first.dtype == HR_F16 && operands->items[0].array.dtype == HR_F32) {
+        HR_TRY(hr_model_kernel_find(builder->model, "halve", &halve));
         HR_TRY(call_add(builder, halve, &operands->items[0], 1, &target, 1));
         operands->items[0] = buffer_named(builder, target.name)->operand;
     }
@@ -407,13 +430,12 @@ static hr_status statement_call(hr_step_builder *builder) {
     const hr_model_statement *statement = builder->statement;
     struct hr_model *model = builder->model;
     const hr_model_kernel *plain, *special = NULL;
-    const char *kind = model->file->kind == HR_WEIGHTS_GGUF ? "gguf" : "safetensors";
     call_operands operands;
     HR_TRY(operands_take(builder, &operands));
     if (builder->by_place && reads_cache(builder))
         return builder->pages ? paged_call(builder, &operands) : cached_call(builder, &operands);
     HR_TRY(hr_model_kernel_find(model, statement->name, &plain));
-    if (!plain) HR_TRY(hr_model_kernel_of(model, statement->name, kind, &plain));
+    if (!plain) HR_TRY(hr_model_kernel_of(model, statement->name, file_kind(model), &plain));
     if (operands.weight)
         HR_TRY(hr_model_kernel_of(model, statement->name, operands.weight->format->name, &special));
     if (!plain && !special)
@@ -449,10 +471,10 @@ static void tokens_name(hr_step_builder *builder, const char *name, const int32_
 }
 
 static hr_status statements_build(hr_step_builder *builder) {
-    const hr_model_text *text = &builder->model->text;
+    const hr_step_text *text = builder->text;
     int64_t at = 0, bound = 0;
     int loop = -1;
-    for (int i = 0; i < text->statement_count; i++) {
+    for (int i = 0; i < text->count; i++) {
         const hr_model_statement *statement = builder->statement = &text->statements[i];
         if (statement->kind == HR_MODEL_CALL) {
             HR_TRY(statement_call(builder));
@@ -488,7 +510,9 @@ hr_status hr_model_step_build(struct hr_model *model, int64_t tokens, int64_t an
     builder->by_place = pages || !hr_device_memory_is_host(model->device);
     builder->quantised.buffer = -1;
     builder->step_most = pages ? pages->most : model->context - tokens;
-    builder->statement = model->text.statements;
+    const bool alone = tokens == 1 && !pages && model->has_joined && model->text.alone.count > 0;
+    builder->text = alone ? &model->text.alone : &model->text.step;
+    builder->statement = builder->text->statements;
     extent_set(model, "T", (hr_step_size){tokens, 0});
     extent_set(model, "A", (hr_step_size){answers, 0});
     extent_set(model, "P", (hr_step_size){0, 1});

@@ -29,6 +29,7 @@ typedef struct hr_step_builder {
     hr_sequence *sequence;
     int64_t tokens, answers;
     int64_t step_most; /* of what the sequence's sizes grow with: tokens before the step's, or pages */
+    const hr_step_text *text;
     const hr_model_statement *statement;
     hr_named_buffer names[HR_STEP_NAMES_MOST];
     int name_count;

@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""headroom generate --device cuda: logits of random miniature models against NumPy in f64, by steps of several tokens and
+of one; the same tokens as on the CPU. On the GPU of this machine; where there is none, every kernel of a step runs in the
+emulator, which takes minutes: HR_TEST_LONG. usage: BUILD SOURCE
+
+Exit 77: NumPy is not installed, or neither a GPU nor the time is there.
+"""
+import ctypes
+import json
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(sys.argv[2]) / "test/support"))
+from miniature_model import BUILD, Model, WORK, check, failed, folder_arrays, library, miniature, run, write_config, write_safetensors
+import family_forward
+import gguf_files
+import numpy as np
+
+HALF = 5e-3  # keys, values and scores of 16 bits
+
+
+def has_gpu():
+    device = ctypes.c_void_p()
+    good = library.hr_device_open(b"cuda", ctypes.byref(device)) == 0
+    if good:
+        library.hr_device_destroy(device)
+    return good
+
+
+def compare(path, vocabulary, family, what):
+    tokens = [int(token) for token in np.random.default_rng(7).integers(0, vocabulary - 2, 9)]
+    wanted = family.logits(tokens)
+    model = Model(path, vocabulary, device="cuda")
+    got = [model.feed(tokens[:5], 5)] + [model.feed([token], 1) for token in tokens[5:]]
+    model.keep(6)
+    again = model.feed(tokens[6:7], 1)
+    model.close()
+    error = np.abs(np.concatenate(got) - wanted).max() / wanted.std()
+    print(f"{what}: logits within {error:.2g} of their spread", flush=True)
+    check(error < HALF, f"{what}: logits are {error:.2g} of their spread away from those of f64")
+    check((again == got[2]).all(), f"{what}: the token behind a shorter context has other logits than before")
+
+
+def test_formats(path):
+    """Eleven formats of weights; q, k and v of other ones each, so that no product is all three."""
+    pairs, tensors = miniature(path)
+    vocabulary = len(pairs["tokenizer.ggml.tokens"])
+    compare(path, vocabulary, family_forward.Llama(pairs, tensors, rounds=False), "formats of blocks")
+    words = (path, "the in", "-n", 6, "--json", "--temperature")
+    for temperature in (0, 0.8):
+        ours, theirs = (json.loads(run(*words, temperature, "--device", device).stdout)["text"] for device in ("cuda", "cpu"))
+        check(ours == theirs, f"at temperature {temperature} a GPU says {ours!r} and a CPU {theirs!r}")
+    check("is no device" in run(path, "x", "--device", "tpu", code=2).stderr, "a device that there is not")
+
+
+def test_folder(folder):
+    """One format, so that q, k and v are one product; halves of heads turn."""
+    pairs, tensors = miniature(WORK / "folder.gguf")
+    family = family_forward.Llama(pairs, tensors, rounds=False)
+    folder.mkdir()
+    layers, others = folder_arrays(family)
+    write_safetensors(folder / "model.safetensors", layers | others)
+    write_config(folder)
+    compare(folder, len(pairs["tokenizer.ggml.tokens"]), family, "safetensors")
+
+
+def test_family(name, forward, more, layer_shapes, others):
+    random, tensors, path = np.random.default_rng(11), {}, WORK / f"{name}.gguf"
+    pairs, _ = miniature(path)
+    vocabulary = len(pairs["tokenizer.ggml.tokens"])
+    pairs = {key: value for key, value in pairs.items() if not key.startswith("llama.")} | {"general.architecture": name} | {
+        f"{name}.{key}": value for key, value in ({"block_count": 1, "context_length": 48, "embedding_length": 64, "feed_forward_length": 96} | more).items()}
+    shapes = {"token_embd.weight": (vocabulary, 64)} | others | {f"blk.0.{tensor}": shape for tensor, shape in layer_shapes.items()}
+    for tensor, shape in shapes.items():
+        numbers = (1 + 0.1 * random.standard_normal(shape)) if "norm.weight" in tensor else 0.1 * random.standard_normal(shape)
+        form = "f32" if len(shape) == 1 or "position" in tensor else "f16"
+        tensors[tensor] = (form, shape, numbers.astype(np.float32 if form == "f32" else np.float16).ravel().view(np.uint8))
+    gguf_files.write(path, pairs, tensors)
+    compare(path, vocabulary, forward(pairs, tensors, rounds=False), name)
+
+
+def test_families():
+    test_family("qwen3", family_forward.Qwen3, {
+        "attention.head_count": 4, "attention.head_count_kv": 2, "attention.key_length": 32, "attention.layer_norm_rms_epsilon": 1e-6, "rope.freq_base": 1e6}, {
+        "attn_norm.weight": (64,), "ffn_norm.weight": (64,), "attn_q_norm.weight": (32,), "attn_k_norm.weight": (32,), "attn_q.weight": (128, 64),
+        "attn_k.weight": (64, 64), "attn_v.weight": (64, 64), "attn_output.weight": (64, 128), "ffn_gate.weight": (96, 64), "ffn_up.weight": (96, 64),
+        "ffn_down.weight": (64, 96)}, {"output_norm.weight": (64,), "output.weight": (264, 64)})
+    both = lambda name, *shape: {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+    test_family("gpt2", family_forward.Gpt2, {"attention.head_count": 4, "attention.layer_norm_epsilon": 1e-5},
+                both("attn_norm", 64) | both("ffn_norm", 64) | both("attn_qkv", 192, 64) | both("attn_output", 64, 64)
+                | both("ffn_up", 96, 64) | both("ffn_down", 64, 96), {"position_embd.weight": (48, 64)} | both("output_norm", 64))
+
+
+if not has_gpu():
+    if not os.environ.get("HR_TEST_LONG"):
+        print("skipped: there is no GPU, and the emulator takes minutes (make test-long)")
+        sys.exit(77)
+    os.environ["HEADROOM_LIBCUDA"] = os.environ["HEADROOM_NVRTC"] = str(BUILD / "test/emulated_cuda.so")
+test_folder(WORK / "folder")
+test_formats(WORK / "miniature.gguf")
+test_families()
+sys.exit(bool(failed))
