@@ -562,9 +562,9 @@ typedef struct hr_model_options {
 } hr_model_options;
 
 /* `path`: a GGUF file, or a folder with config.json, safetensors files and tokenizer.json; without that a
- * model is fed tokens. The file stays mapped; weights are used where they lie, or packed as the first step is
- * built. HR_BAD_INPUT names what is broken in it, or what its family does not know.
- * `options` may be NULL. */
+ * model is fed tokens. The file stays mapped. On a CPU weights are used where they lie, or packed as the
+ * first step is built; on a GPU all are brought to its memory, what is in blocks as f16. HR_BAD_INPUT names
+ * what is broken in it, or what its family does not know. `options` may be NULL. */
 HR_API hr_status hr_model_open(hr_device *device, const char *path, const hr_model_options *options,
                                hr_model **out);
 HR_API void hr_model_destroy(hr_model *model);

@@ -186,7 +186,7 @@ def test_command(path):
     check("no room" in long.stderr and not long.stdout, f"a text beyond the context is not begun: {long}")
     check("holds a byte 0" in run(path, code=2, text="the\0sea").stderr, "a text with a byte 0")
     check("add --chat" in run(path, "x", "--system", "be short", code=2).stderr, "--system without a chat")
-    check("models run on a CPU" in run(path, "x", "--device", "cuda", code=2).stderr, "a device that no model runs on")
+    check("is no device" in run(path, "x", "--device", "tpu", code=2).stderr, "a device that there is not")
 
 
 def test_reader_left(path):

@@ -13,6 +13,10 @@ code=$?
 code=$?
 [ $code -eq 0 ] || [ $code -eq 77 ] || failed=1
 
+python3 "$(dirname "$0")/../cli/generate_cuda.py" "$1" "$(dirname "$0")/../.."
+code=$?
+[ $code -eq 0 ] || [ $code -eq 77 ] || failed=1
+
 if python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
     source=$(dirname "$0")/../..
     python3 "$source/test/cli/python_package.py" "$1" "$source" gpu_torch
