@@ -119,6 +119,9 @@ template <int COUNT> EMULATED void ptx_registers_take() {
 }
 EMULATED void ptx_launch_wait() {}
 EMULATED void ptx_launch_dependents() {}
+EMULATED void ptx_prefetch_l2(const void *place) {
+    (void)place;
+}
 
 /* ---- copies ---- */
 

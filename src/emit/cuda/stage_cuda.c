@@ -467,9 +467,17 @@ static void print_end(hr_cuda_stage *s) {
 
 /* ---- the stage ---- */
 
-void hr_cuda_print_overlap(hr_printer *p, int number, hr_stage_kernels kernels) {
+static void print_next_start(hr_printer *p, int number, hr_stage_kernels kernels) {
     if (number < p->plan->stage_count - 1 || kernels.end) hr_print(p, "let_next_launch_start();");
+}
+
+static void print_wait(hr_printer *p, int number, hr_stage_kernels kernels) {
     if (number > 0 || kernels.begin) hr_print(p, "wait_for_launch_before();");
+}
+
+void hr_cuda_print_overlap(hr_printer *p, int number, hr_stage_kernels kernels) {
+    print_next_start(p, number, kernels);
+    print_wait(p, number, kernels);
 }
 
 const char *hr_cuda_aligned_condition(hr_printer *p) {
@@ -493,7 +501,9 @@ static void print_entry(hr_cuda_stage *s, const char *suffix, const char *kind) 
     hr_print(p, "%s void%s __launch_bounds__(%d%s)", p->kernel, cluster, s->c->threads, together);
     hr_print(p, "stage_%d%s(const __grid_constant__ arguments a) {", s->number, suffix);
     p->indent++;
-    hr_cuda_print_overlap(p, s->number, hr_stage_kernels_of(s->plan, s->stage, s->c));
+    const hr_stage_kernels kernels = hr_stage_kernels_of(s->plan, s->stage, s->c);
+    print_next_start(p, s->number, kernels);
+    if (!s->waits_late) print_wait(p, s->number, kernels);
     if (kind) {
         hr_print(p, "stage_%d_work%s(a);", s->number, kind);
     } else {

@@ -38,6 +38,7 @@ typedef struct hr_cuda_stage {
     const char **held; /* by expr id: the register array that holds an element's groups */
     bool bounded;      /* rows begin at `from` and end at `until`, variables of the row in hand */
     bool exchanged;    /* the row's first exchange is printed */
+    bool waits_late;   /* the work waits for the launch before by itself, behind what it prefetches */
     bool loads_ahead;  /* what is printed loads the row after the one in hand */
     int same_count;    /* elements that are the same for all rows and were loaded before the first */
     const hr_expr *same[HR_CUDA_STEPS_MAX];

@@ -7,6 +7,7 @@
 
 #include "base/dtype.h"
 #include "emit/cuda/stage_cuda_shared.h"
+#include "plan/row_bounds.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -172,6 +173,71 @@ static void print_staged_loads(hr_cuda_stage *s, const hr_expr *const *elements,
     if (ask) hr_cuda_close(p);
 }
 
+/* ---- behind the launch before ---- */
+
+typedef struct early_reading {
+    hr_cuda_stage *stage;
+    bool other; /* something of memory is read that is no group of the row */
+} early_reading;
+
+static hr_visit find_other(void *context, const hr_expr *node) {
+    early_reading *reading = context;
+    if (node->op != HR_OP_ELEMENT) return HR_VISIT_ON;
+    const hr_cuda_stage *s = reading->stage;
+    bool plain = hr_cuda_is_placeable(s, node) && !hr_element_is_checked(s->function, node);
+    for (int a = 0; a < node->arg_count; a++)
+        plain = plain && node->args[a]->op == HR_OP_INDEX;
+    reading->other |= !plain;
+    return HR_VISIT_PAST;
+}
+
+/* A block has one row, and the first pass reads nothing before its groups. */
+static bool may_wait_late(hr_cuda_stage *s) {
+    const hr_cuda_choice *c = s->c;
+    hr_row_bounds bounds;
+    early_reading reading = {s, false};
+    hr_walk walk = {.enter = find_other, .context = &reading};
+    if (s->number == 0 || hr_stage_kernels_of(s->plan, s->stage, c).begin || hr_cuda_is_map(c) ||
+        c->rows != HR_CUDA_ROWS_HELD || c->ends != HR_CUDA_ENDS_EXACT || c->persistent || c->block_rows > 1 ||
+        c->slices > 1 || c->chunks > 1 || hr_cuda_cluster_blocks(c) > 1 || c->totals || c->columns ||
+        hr_stage_row_bounds(s->plan, s->stage, &bounds))
+        return false;
+    for (int i = 0; i < s->stage->step_count; i++) {
+        const hr_step *step = &s->stage->steps[i];
+        if (step->pass > 0) continue;
+        if (step->kind != HR_STEP_REDUCE_ROW) return false;
+        hr_walk_through(&walk, step->value);
+    }
+    hr_printer_walked(s->p, &walk);
+    return !reading.other;
+}
+
+/* What of the row no launch of this execution writes, weights say, is asked for in the L2 while the launch
+ * before still runs. */
+static void print_late_wait(hr_cuda_stage *s, const hr_cuda_element_list *list) {
+    hr_printer *p = s->p;
+    hr_cuda_element_list early = {0};
+    if (!may_wait_late(s)) return;
+    for (int i = 0; i < list->count; i++) {
+        const hr_expr *e = list->element[i];
+        const hr_role role = s->function->tensors[s->plan->storage[e->tensor]].role;
+        if (role == HR_ROLE_INPUT && hr_cuda_varies_by_task(s, e)) early.element[early.count++] = e;
+    }
+    if (!early.count) return;
+    for (int i = 0; i < early.count; i++)
+        hr_expr_prepare(p, early.element[i], HR_AT_TASK);
+    hr_cuda_open_groups(s);
+    hr_cuda_print_group_indices(s);
+    for (int i = 0; i < early.count; i++) {
+        hr_expr_print_pointer(p, early.element[i]);
+        hr_print(p, "prefetch_to_l2(%s + %s);", p->pointer[early.element[i]->id], hr_cuda_group_start(s));
+    }
+    hr_cuda_close(p);
+    hr_printer_forget(p, HR_AT_OUTER);
+    hr_print(p, "wait_for_launch_before();");
+    s->waits_late = true;
+}
+
 void hr_cuda_print_loads(hr_cuda_stage *s, int pass) {
     hr_cuda_element_list list = {0};
     hr_cuda_elements_of_pass(s, pass, &list);
@@ -188,6 +254,7 @@ void hr_cuda_print_loads(hr_cuda_stage *s, int pass) {
     for (int i = 0; i < list.count; i++)
         name_and_declare(s, list.element[i], "");
     int staged_block = s->c->rows == HR_CUDA_ROWS_BLOCK ? staged_first(s, &list) : 0;
+    if (pass == 0) print_late_wait(s, &list);
     if (staged_block) print_staged_loads(s, list.element, staged_block);
     if (staged_block < list.count)
         print_load_loop(s, list.element + staged_block, list.count - staged_block, "", "[u]");

@@ -145,6 +145,11 @@ static __device__ inline void wait_for_launch_before() {
 #endif
 }
 
+/* Asks for the line in the L2, where whoever writes it later finds it: may stand before that. */
+static __device__ inline void prefetch_to_l2(const void *place) {
+    ptx_prefetch_l2(place);
+}
+
 static __device__ inline void let_next_launch_start() {
 #if defined __CUDA_ARCH__ && __CUDA_ARCH__ >= 900
     ptx_launch_dependents();

@@ -50,6 +50,10 @@ static __device__ inline void ptx_launch_wait() {
     asm volatile("griddepcontrol.wait;" ::: "memory");
 }
 
+static __device__ inline void ptx_prefetch_l2(const void *place) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(place));
+}
+
 static __device__ inline void ptx_launch_dependents() {
     asm volatile("griddepcontrol.launch_dependents;");
 }
