@@ -62,17 +62,20 @@ static bool step_progress(void *context, const char *what, double done, double t
                            (double)(model->progress_to - model->progress_from));
 }
 
+enum { ALIGNED = 4 }; /* numbers of 16 bytes, at which kernels look for their arrays */
+
 int32_t *hr_model_step_tokens(const struct hr_model *model) {
     return (int32_t *)(void *)model->tokens.host;
 }
 
 int32_t *hr_model_step_positions(const struct hr_model *model, int64_t tokens) {
-    return hr_model_step_tokens(model) + tokens;
+    return hr_model_step_tokens(model) + (tokens + ALIGNED - 1) / ALIGNED * ALIGNED;
 }
 
 hr_status hr_model_step_run(struct hr_model *model, const hr_model_step *step, int64_t size) {
+    const char *end = (const char *)(hr_model_step_positions(model, step->tokens) + step->tokens);
     HR_TRY(hr_model_memory_send(model->device, &model->tokens, model->tokens.host,
-                                (size_t)(2 * step->tokens) * sizeof(int32_t)));
+                                (size_t)(end - model->tokens.host)));
     HR_TRY(hr_sequence_launch(step->sequence, size));
     model->last = step->sequence;
     return HR_OK;

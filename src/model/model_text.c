@@ -223,7 +223,7 @@ static hr_status call_take(reader *reader, hr_model_statement *out) {
     out->target_count = parts_cut(words, ',', targets, HR_TARGETS_MOST);
     out->operand_count = parts_cut(open + 1, ',', parts, HR_OPERANDS_MOST);
     if (out->target_count <= 0 || out->operand_count < 0)
-        return wrong(reader, "one to four results and up to sixteen arguments are possible");
+        return wrong(reader, "one to four results and up to 24 arguments are possible");
     for (int i = 0; i < out->target_count; i++)
         HR_TRY(operand_take(reader, targets[i], &out->targets[i]));
     for (int i = 0; i < out->operand_count; i++)

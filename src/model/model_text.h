@@ -12,7 +12,7 @@
 #define HR_CHOICES_MOST    6
 #define HR_AXES_MOST       4
 #define HR_TARGETS_MOST    4
-#define HR_OPERANDS_MOST   16
+#define HR_OPERANDS_MOST   24
 #define HR_FILE_NAMES      16
 #define HR_RULES_MOST      64
 #define HR_STATEMENTS_MOST 256

@@ -481,9 +481,10 @@ static hr_status statements_build(hr_step_builder *builder) {
         } else if (statement->kind == HR_MODEL_FOR) {
             hr_step_size size;
             HR_TRY(hr_step_evaluate(builder, statement->bound, &size));
-            if (size.fixed < 1 || size.fixed > HR_MODEL_LAYERS_MOST || size.scaled)
-                return hr_step_wrong(builder, statement->name,
-                                     "runs over nothing, or more layers than a model has");
+            if (size.fixed < 0 || size.fixed > HR_MODEL_LAYERS_MOST || size.scaled)
+                return hr_step_wrong(builder, statement->name, "runs over more layers than a model has");
+            while (size.fixed == 0 && text->statements[i + 1].kind != HR_MODEL_END)
+                i++;
             loop = i;
             at = 0;
             bound = size.fixed;

@@ -147,10 +147,12 @@ hr_status hr_step_shape(const hr_step_solving *solving, int argument, const hr_a
         HR_TRY(hr_step_located(solving->builder, hr_step_product(all, shape[axis], &all)));
         same = same && hr_step_equal(shape[axis], array->shape[axis]);
     }
-    bool fits = given->kind == HR_OPERAND_NEW     ? true
-                : given->kind == HR_OPERAND_EXACT ? same
-                : given->kind == HR_OPERAND_BEGIN ? hr_step_is_at_most(solving->builder, all, has)
-                                                  : hr_step_equal(all, has);
+    /* A weight's shape is what the family's text says of it: its kernels may cut its axes. */
+    const bool cuts = solving->of->of_family && given->kind == HR_OPERAND_EXACT && hr_step_equal(all, has);
+    bool fits = given->kind == HR_OPERAND_NEW || cuts ? true
+                : given->kind == HR_OPERAND_EXACT     ? same
+                : given->kind == HR_OPERAND_BEGIN     ? hr_step_is_at_most(solving->builder, all, has)
+                                                      : hr_step_equal(all, has);
     if (!fits)
         return hr_fail(HR_BAD_INPUT,
                        "%s:%d: `%s` of kernel %s has another number of elements than what it is given",
