@@ -18,7 +18,7 @@ struct hr_tokenizer {
     bool whole_words; /* a word that is a token is that token, whatever the merges make of it */
     bool begins;
     space_first space_first;
-    int32_t begin, ends[2];
+    int32_t begin, ends[HR_END_KEYS];
     int32_t *specials; /* longest first */
     int special_count;
     bool special_bytes[256]; /* what a special token begins with */
@@ -296,6 +296,15 @@ static hr_status specials_find(hr_tokenizer *tokenizer) {
     return HR_OK;
 }
 
+const char *const hr_end_keys[HR_END_KEYS] = {"tokenizer.ggml.eos_token_id",
+                                              "tokenizer.ggml.eot_token_id",
+                                              "tokenizer.ggml.eom_token_id",
+                                              "tokenizer.end.3",
+                                              "tokenizer.end.4",
+                                              "tokenizer.end.5",
+                                              "tokenizer.end.6",
+                                              "tokenizer.end.7"};
+
 static int32_t token_of(const hr_tokenizer *tokenizer, const hr_weight_file *file, const char *key) {
     double number;
     if (!hr_file_number(file, key, &number) || number < 0 || number >= tokenizer->vocabulary.count) return -1;
@@ -308,8 +317,8 @@ static hr_status tokenizer_read(hr_tokenizer *tokenizer, const hr_weight_file *f
     HR_TRY(style_find(tokenizer, file));
     bool pieces = tokenizer->vocabulary.spelling == HR_SPELLING_SPACES;
     tokenizer->begin = token_of(tokenizer, file, "tokenizer.ggml.bos_token_id");
-    tokenizer->ends[0] = token_of(tokenizer, file, "tokenizer.ggml.eos_token_id");
-    tokenizer->ends[1] = token_of(tokenizer, file, "tokenizer.ggml.eot_token_id");
+    for (int i = 0; i < HR_END_KEYS; i++)
+        tokenizer->ends[i] = token_of(tokenizer, file, hr_end_keys[i]);
     tokenizer->begins = hr_file_number(file, "tokenizer.ggml.add_bos_token", &given)
                             ? given != 0
                             : pieces || tokenizer->style == HR_SPLIT_LLAMA3;
@@ -351,7 +360,8 @@ int32_t hr_tokenizer_begin(const hr_tokenizer *tokenizer) {
 bool hr_tokenizer_ends(const hr_tokenizer *tokenizer, int32_t token) {
     static const char *const ends[] = {"<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|endoftext|>"};
     if (token < 0 || token >= tokenizer->vocabulary.count) return false;
-    if (token == tokenizer->ends[0] || token == tokenizer->ends[1]) return true;
+    for (int i = 0; i < HR_END_KEYS; i++)
+        if (token == tokenizer->ends[i]) return true;
     const hr_piece *piece = &tokenizer->vocabulary.pieces[token];
     for (size_t i = 0; i < sizeof ends / sizeof *ends && piece->kind == HR_PIECE_CONTROL; i++)
         if (is_word(piece->bytes, ends[i])) return true;

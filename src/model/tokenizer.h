@@ -31,6 +31,11 @@ hr_status hr_tokenizer_encode(const hr_tokenizer *tokenizer, const char *text, s
 hr_bytes hr_tokenizer_bytes(const hr_tokenizer *tokenizer, int32_t token);
 /* What a text begins with, -1 = nothing. */
 int32_t hr_tokenizer_begin(const hr_tokenizer *tokenizer);
+/* Whether a text ends here. */
 bool hr_tokenizer_ends(const hr_tokenizer *tokenizer, int32_t token);
+
+/* Where a file says so: GGUF's keys, then those of what else a configuration lists. */
+enum { HR_END_KEYS = 8 };
+extern const char *const hr_end_keys[HR_END_KEYS];
 
 #endif

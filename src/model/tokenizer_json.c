@@ -1,12 +1,13 @@
 /* Tokenizers of Hugging Face folders. See tokenizer_json.h. */
 #include "model/tokenizer_json.h"
 
+#include "model/tokenizer.h"
 #include "model/vocabulary.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define VALUES_MOST 16
+#define VALUES_MOST 24
 #define HOLES_MOST  4096 /* numbers of tokens that none has */
 
 typedef struct json_reader {
@@ -313,15 +314,18 @@ static hr_status rules_add(json_reader *reader, const json_t *tokenizer, const j
 /* ---- ends of texts, chats ---- */
 
 static hr_status ends_add(const json_reader *reader, const token_table *table, const json_t *settings) {
-    static const char *const keys[] = {"tokenizer.ggml.eos_token_id", "tokenizer.ggml.eot_token_id"};
     const json_t *ends = json_object_get(reader->file->config, "eos_token_id"),
                  *named = json_object_get(settings, "eos_token");
     const char *name = json_is_object(named) ? word_of(named, "content") : json_string_value(named);
-    if (json_is_integer(ends)) return number_add(reader, keys[0], (double)json_integer_value(ends));
-    for (size_t i = 0; i < json_array_size(ends) && i < sizeof keys / sizeof *keys; i++)
-        HR_TRY(number_add(reader, keys[i], (double)json_integer_value(json_array_get(ends, i))));
+    if (json_is_integer(ends)) return number_add(reader, hr_end_keys[0], (double)json_integer_value(ends));
+    if (json_array_size(ends) > HR_END_KEYS)
+        return hr_fail(HR_BAD_INPUT,
+                       "%s: config.json lists %zu tokens that end a text; up to %d are possible",
+                       reader->path, json_array_size(ends), HR_END_KEYS);
+    for (size_t i = 0; i < json_array_size(ends); i++)
+        HR_TRY(number_add(reader, hr_end_keys[i], (double)json_integer_value(json_array_get(ends, i))));
     for (size_t i = 0; !ends && name && i < table->count; i++)
-        if (is_word(table->names[i], name)) return number_add(reader, keys[0], (double)i);
+        if (is_word(table->names[i], name)) return number_add(reader, hr_end_keys[0], (double)i);
     return HR_OK;
 }
 

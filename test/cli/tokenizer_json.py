@@ -136,11 +136,20 @@ def test_command():
     added = {"<|im_start|>": count, "<|im_end|>": count + 1}
     described = description(held["tokens"], held["merges"], added, pre_tokenizer=RULES["smollm"])
     template = "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' }}"
-    folder, _ = write_folder("whole", described, dict(eos_token="<|im_end|>", chat_template=template), eos_token_id=[count + 1, 0])
+    folder, rows = write_folder("whole", described, dict(eos_token="<|im_end|>", chat_template=template), eos_token_id=[count + 1, 0])
     said = json.loads(run(folder, "the sea", "-n", 8, "--temperature", 0, "--json").stdout)
     check(said["decode"]["tokens"] == 8 or said["end"] == "stop", f"a folder goes on with a text: {said['decode']} {said['end']}")
     check(said["prefill"]["tokens"] > 0, "tokens of a text")
     run(folder, "--chat", "hello", "-n", 2)
+    model = Model(folder, rows)
+    first = int(model.feed(model.encode("the sea", 0), 1).argmax())
+    model.close()
+    config = json.loads((folder / "config.json").read_text())
+    for ends, how in (([count, count + 1, first], "stop"), ([count, count + 1], "most")):
+        (folder / "config.json").write_text(json.dumps(config | dict(eos_token_id=ends)))
+        end = json.loads(run(folder, "the sea", "-n", 1, "--temperature", 0, "--json").stdout)["end"]
+        check(end == how, f"tokens {ends} end a text, {first} is the first: {end}")
+    (folder / "config.json").write_text(json.dumps(config))
     for what, changed in (("no BPE", dict(model=dict(type="Unigram", vocab=[]))),
                           ("normalizer", dict(normalizer=dict(type="Lowercase"))),
                           ("splits texts", dict(pre_tokenizer=sequence(split("[a-z]+"), BYTES | dict(use_regex=False)))),
