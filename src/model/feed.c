@@ -72,11 +72,21 @@ int32_t *hr_model_step_positions(const struct hr_model *model, int64_t tokens) {
     return hr_model_step_tokens(model) + (tokens + ALIGNED - 1) / ALIGNED * ALIGNED;
 }
 
+/* On a device that only queues launches, two in TIMED_EACH are waited for and timed: by their calls, and as a
+ * whole. */
+static hr_status step_launch(const struct hr_model *model, hr_sequence *sequence, int64_t size) {
+    enum { TIMED_EACH = 64, BY_CALLS = 2, WHOLE = 3 };
+    const int64_t at = hr_sequence_launches(sequence) % TIMED_EACH;
+    if (hr_device_memory_is_host(model->device) || (at != BY_CALLS && at != WHOLE))
+        return hr_sequence_launch(sequence, size);
+    return hr_sequence_launch_timed(sequence, size, at == WHOLE ? HR_TIMING_WHOLE : HR_TIMING_CALLS);
+}
+
 hr_status hr_model_step_run(struct hr_model *model, const hr_model_step *step, int64_t size) {
     const char *end = (const char *)(hr_model_step_positions(model, step->tokens) + step->tokens);
     HR_TRY(hr_model_memory_send(model->device, &model->tokens, model->tokens.host,
                                 (size_t)(end - model->tokens.host)));
-    HR_TRY(hr_sequence_launch(step->sequence, size));
+    HR_TRY(step_launch(model, step->sequence, size));
     model->last = step->sequence;
     return HR_OK;
 }
