@@ -242,6 +242,22 @@ bool hr_contract_fits(const hr_function *function, const hr_contract *contract, 
     return hr_value_fits(function, contract->left, dtype) && hr_value_fits(function, contract->right, dtype);
 }
 
+/* Before locals are narrowed: those that are rounded to 16 bits will be of these. */
+static bool will_fit(const hr_function *function, const hr_expr *value, hr_dtype dtype) {
+    if (hr_value_fits(function, value, dtype)) return true;
+    if (value->op != HR_OP_ELEMENT || function->tensors[value->tensor].role != HR_ROLE_LOCAL) return false;
+    for (int s = 0; s < function->statement_count; s++)
+        if (function->statements[s].tensor == value->tensor)
+            return function->statements[s].store == HR_STORE_WHOLE &&
+                   hr_statement_is_half(&function->statements[s]) &&
+                   function->statements[s].value->dtype == dtype;
+    return false;
+}
+
+bool hr_contract_will_fit(const hr_function *function, const hr_contract *contract, hr_dtype dtype) {
+    return will_fit(function, contract->left, dtype) && will_fit(function, contract->right, dtype);
+}
+
 /* Elements whose subscripts are the same plain indices: they lie alike. */
 static bool lie_alike(const hr_expr *e, const hr_expr *other) {
     bool alike = e->op == HR_OP_ELEMENT && other->op == HR_OP_ELEMENT && e->arg_count == other->arg_count;
@@ -263,8 +279,8 @@ bool hr_contracts_stack(const hr_function *function, const hr_facts *facts, cons
     bool fit = false;
     if (contract->stacked_count && results > facts->stacked_most) return false;
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-        fit = fit || (hr_contract_fits(function, contract, dtypes[i]) &&
-                      hr_value_fits(function, other->right, dtypes[i]));
+        fit = fit || (hr_contract_will_fit(function, contract, dtypes[i]) &&
+                      will_fit(function, other->right, dtypes[i]));
     return fit && contract->stacked_count < HR_STACKED_MAX && contract->left == other->left &&
            !contract->group && !other->group && lie_alike(contract->right, other->right) &&
            are_same(contract->batch, contract->batch_count, other->batch, other->batch_count) &&

@@ -5,8 +5,12 @@
  *
  * The left side has a term for each i, j, k, l, the right side one for each i, j, k and one for each i, k, l.
  * The inner sum is a local: it is worth one where that spares most of the terms, and many.
+ *
+ * Factors that do not vary along the sum leave it, where the others are then operands as they lie in memory.
  */
+#include "base/dtype.h"
 #include "base/memory.h"
+#include "ir/visit.h"
 #include "plan/passes.h"
 
 #include <stdlib.h>
@@ -82,4 +86,43 @@ bool hr_sum_factored(const hr_function *function, const int64_t *extents, const 
     const bool found = factor(&t, bound, bound_count, out);
     free(uses);
     return found;
+}
+
+/* ---- factors that leave a sum ---- */
+
+static hr_visit varies(const hr_expr *e, const void *context) {
+    (void)context;
+    return hr_visit_until(e->op == HR_OP_INDEX || e->op == HR_OP_ELEMENT || e->op == HR_OP_RANDOM);
+}
+
+static hr_visit draws(const hr_expr *e, const void *context) {
+    (void)context;
+    return hr_visit_until(e->op == HR_OP_RANDOM);
+}
+
+static bool has_some(const hr_expr *factor, const int *bound, int count) {
+    for (int i = 0; i < count; i++)
+        if (hr_expr_has_index(factor, bound[i])) return true;
+    return false;
+}
+
+bool hr_factor_stays(const hr_expr *factor, const int *bound, int bound_count, bool narrow) {
+    if (!hr_expr_find(factor, varies, NULL)) return false;
+    return !narrow || has_some(factor, bound, bound_count) || hr_expr_find(factor, draws, NULL);
+}
+
+bool hr_factors_are_narrow(const hr_function *function, hr_expr *const *factors, int factor_count,
+                           const int *bound, int bound_count) {
+    hr_dtype first = HR_DTYPE_COUNT;
+    for (int f = 0; f < factor_count; f++) {
+        const hr_expr *factor = factors[f];
+        if (!has_some(factor, bound, bound_count)) continue;
+        if (factor->op != HR_OP_ELEMENT) return false;
+        const hr_dtype dtype = function->tensors[factor->tensor].dtype;
+        const bool f8 = dtype == HR_F8E4M3 || dtype == HR_F8E5M2;
+        if (dtype != HR_BF16 && dtype != HR_F16 && !f8) return false;
+        if (first != HR_DTYPE_COUNT && dtype != first && !(f8 && hr_dtype_size(first) == 1)) return false;
+        first = dtype;
+    }
+    return first != HR_DTYPE_COUNT;
 }

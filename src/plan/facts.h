@@ -25,6 +25,8 @@ typedef enum hr_fact {
     HR_FACT_PARTIAL_SUMS = 1 << 15, /* a product's kernel leaves sums over neighbours of its results */
     HR_FACT_BACKWARD_JOINED =
         1 << 16, /* the five products of attention's gradients are one: plan/backward.h */
+    HR_FACT_ROWS_KEPT =
+        1 << 17, /* a product's operand that is computed is better kept than made for each tile */
 } hr_fact;
 
 typedef struct hr_facts {

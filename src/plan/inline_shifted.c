@@ -242,7 +242,7 @@ static void keep_rounded(const inlining *s, const hr_contract *contracts, const 
     }
 }
 
-hr_status hr_pass_operands(hr_graph *graph, unsigned facts) {
+hr_status hr_pass_operands(hr_graph *graph, const int64_t *extents, unsigned facts) {
     const hr_function *function = graph->function;
     const size_t statements = (size_t)function->statement_count + 1,
                  tensors = (size_t)function->tensor_count + 1;
@@ -259,6 +259,9 @@ hr_status hr_pass_operands(hr_graph *graph, unsigned facts) {
         find_kept(&s, elsewhere);
         for (int i = 0; (facts & HR_FACT_FEW_QUERIES) && i < function->statement_count; i++)
             if (products[i]) keep_rounded(&s, contracts, &contracts[i], elsewhere);
+        for (int t = 0; (facts & HR_FACT_ROWS_KEPT) && t < function->tensor_count; t++)
+            for (int i = 0; i < function->statement_count && !elsewhere[t]; i++)
+                elsewhere[t] = products[i] && hr_operand_is_kept(function, extents, &contracts[i], t);
         any = inline_locals(s);
     }
     free(products);

@@ -282,11 +282,6 @@ static hr_expr *take_apart(normaliser *n, const hr_expr *expr, hr_expr *body) {
     return sum_apart(n, expr, &whole);
 }
 
-static hr_visit varies(const hr_expr *e, const void *context) {
-    (void)context;
-    return hr_visit_until(e->op == HR_OP_INDEX || e->op == HR_OP_ELEMENT || e->op == HR_OP_RANDOM);
-}
-
 /* Some index in force is in one of the factors and not in another. */
 static bool factors_differ(const normaliser *n, const product *p) {
     bool differ = false;
@@ -297,21 +292,24 @@ static bool factors_differ(const normaliser *n, const product *p) {
     return differ;
 }
 
-/* A matrix product times constants: these leave the sum, whose operands stay what they are in memory. NULL
- * where it is none. */
-static hr_expr *pull_constants(normaliser *n, const hr_expr *expr, hr_expr *body) {
+/* A matrix product times constants, or of elements of 8 and 16 bits times what does not vary along the sum (a
+ * norm's factor of a row): these leave the sum, whose operands stay what they are in memory. NULL where it is
+ * none. */
+static hr_expr *pull_factors(normaliser *n, const hr_expr *expr, hr_expr *body) {
     product whole, rest = {expr->bound_count, expr->bound, 0, {0}};
-    hr_expr *constant = NULL;
+    hr_expr *outside = NULL;
     if (!factors_of(n, expr, body, &whole)) return NULL;
+    const bool narrow = hr_factors_are_narrow(n->graph->function, whole.factors, whole.factor_count,
+                                              expr->bound, expr->bound_count);
     for (int f = 0; f < whole.factor_count; f++) {
         hr_expr *factor = whole.factors[f];
-        if (hr_expr_find(factor, varies, NULL))
+        if (hr_factor_stays(factor, expr->bound, expr->bound_count, narrow))
             rest.factors[rest.factor_count++] = factor;
         else
-            constant = constant ? hr_graph_binary(n->graph, HR_OP_MUL, expr->type, constant, factor) : factor;
+            outside = outside ? hr_graph_binary(n->graph, HR_OP_MUL, expr->type, outside, factor) : factor;
     }
-    if (!constant || rest.factor_count < 2 || !factors_differ(n, &rest)) return NULL;
-    return hr_graph_binary(n->graph, HR_OP_MUL, expr->type, constant,
+    if (!outside || rest.factor_count < 2 || !factors_differ(n, &rest)) return NULL;
+    return hr_graph_binary(n->graph, HR_OP_MUL, expr->type, outside,
                            hoist(n, sum_apart(n, expr, &rest), "sum", expr->place));
 }
 
@@ -342,7 +340,7 @@ static hr_expr *rewrite_reduction(normaliser *n, const hr_expr *expr, hr_expr *g
     hr_expr *body = rewrite(n, expr->args[0], guard);
     if (binds) n->scope_count -= expr->bound_count;
     hr_expr *value = write_out(n, expr, body);
-    if (!value) value = pull_constants(n, expr, body);
+    if (!value) value = pull_factors(n, expr, body);
     if (!value) value = take_apart(n, expr, body);
     if (!value) value = spell_out(n, expr, body);
     if (top || !hr_op_is_reduction(value->op)) return value;

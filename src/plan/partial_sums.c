@@ -151,7 +151,7 @@ static hr_status leaves(const partials *p, bool *out) {
     const hr_function *function = p->graph->function;
     double rows, columns;
     *out = c->batch_count == 0 && c->m_count == 1 && c->n_count == 1 && !c->group && !c->leaves_out &&
-           (hr_contract_fits(function, c, HR_BF16) || hr_contract_fits(function, c, HR_F16));
+           (hr_contract_will_fit(function, c, HR_BF16) || hr_contract_will_fit(function, c, HR_F16));
     if (!*out) return HR_OK;
     HR_TRY(hr_function_points(function, c->m, 1, p->extents, &rows));
     HR_TRY(hr_function_points(function, c->n, 1, p->extents, &columns));

@@ -36,7 +36,10 @@ hr_status hr_pass_unify(hr_graph *graph);
 
 /* Requires unify. Provides: operands of products are what cheap locals are made from. `facts`: see
  * hr_contract_match. */
-hr_status hr_pass_operands(hr_graph *graph, unsigned facts);
+hr_status hr_pass_operands(hr_graph *graph, const int64_t *extents, unsigned facts);
+/* A local that is an operand of the product is kept: rows that a stage normalises, which has them in hand. */
+bool hr_operand_is_kept(const hr_function *function, const int64_t *extents, const hr_contract *contract,
+                        int tensor);
 
 /* Requires unify. Provides: where sums of columns are long, what they read are no cheap locals. */
 hr_status hr_pass_long_columns(hr_graph *graph, const int64_t *extents, const hr_plan *plan);
@@ -71,7 +74,7 @@ hr_status hr_pass_materialise(hr_graph *graph, hr_plan *plan);
 
 /* Requires group. Provides: locals that cost less to make anew than to keep are made anew by their readers.
  * `any`: some were, group again. */
-hr_status hr_pass_recompute(hr_graph *graph, const hr_plan *plan, bool *any);
+hr_status hr_pass_recompute(hr_graph *graph, const int64_t *extents, const hr_plan *plan, bool *any);
 
 /* Requires group. Provides: step values in which elements of the same stage are replaced, passes in which
  * what is overwritten was read, shapes. */
@@ -129,6 +132,12 @@ typedef struct hr_factoring {
 
 bool hr_sum_factored(const hr_function *function, const int64_t *extents, const int *bound, int bound_count,
                      hr_expr *const *factors, int factor_count, hr_factoring *out);
+/* Part of normalise. Of a sum over a product, the factors that vary along the sum are elements of 16 bits of
+ * one dtype, or of 8. */
+bool hr_factors_are_narrow(const hr_function *function, hr_expr *const *factors, int factor_count,
+                           const int *bound, int bound_count);
+/* A factor is no constant; with `narrow`: it varies along the sum, or is drawn for each term. */
+bool hr_factor_stays(const hr_expr *factor, const int *bound, int bound_count, bool narrow);
 
 /* Part of normalise, after all statements. An element of a cheap local beside the one in hand becomes what
  * the local is made from. */
@@ -154,6 +163,8 @@ hr_status hr_pass_check(const hr_plan *plan);
  * hr_fact: products of 8-bit whole numbers, too, whose operands are then f64; those whose rows choose their
  * matrix. */
 bool hr_contract_match(hr_graph *graph, const hr_statement *statement, unsigned facts, hr_contract *out);
+/* hr_contract_fits, once locals that are rounded to 16 bits are kept in these. */
+bool hr_contract_will_fit(const hr_function *function, const hr_contract *contract, hr_dtype dtype);
 /* One walk can make both: operands of 16 bits, the left one the same, over the same indices. */
 bool hr_contracts_stack(const hr_function *function, const hr_facts *facts, const int64_t *size,
                         const hr_contract *contract, const hr_contract *other);

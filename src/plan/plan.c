@@ -57,7 +57,7 @@ static hr_status group_once(hr_graph *graph, const int64_t *extents, hr_plan *pl
 static hr_status group(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused) {
     bool again = false;
     HR_TRY(group_once(graph, extents, plan, unfused));
-    if (!unfused) HR_TRY(hr_pass_recompute(graph, plan, &again));
+    if (!unfused) HR_TRY(hr_pass_recompute(graph, extents, plan, &again));
     return again ? group_once(graph, extents, plan, false) : HR_OK;
 }
 
@@ -71,9 +71,9 @@ static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *p
     const int guess = unfused ? 0 : plan->facts.guess_bytes;
     if (split) HR_TRY(hr_pass_split_axes(graph, extents, plan));
     HR_TRY(hr_pass_unify(graph));
-    const unsigned products =
-        plan->facts.set & (HR_FACT_BYTE_PRODUCTS | HR_FACT_ROWS_CHOOSE | HR_FACT_FEW_QUERIES);
-    if (!unfused) HR_TRY(hr_pass_operands(graph, products));
+    const unsigned products = plan->facts.set & (HR_FACT_BYTE_PRODUCTS | HR_FACT_ROWS_CHOOSE |
+                                                 HR_FACT_FEW_QUERIES | HR_FACT_ROWS_KEPT);
+    if (!unfused) HR_TRY(hr_pass_operands(graph, extents, products));
     if (!unfused) HR_TRY(hr_pass_long_columns(graph, extents, plan));
     if (positions) HR_TRY(hr_pass_positions(graph, extents));
     if (once) HR_TRY(hr_pass_once_a_column(graph, extents));

@@ -117,7 +117,16 @@ static bool is_brought(const hr_graph *graph, const hr_plan *plan, int tensor) {
     return false;
 }
 
-hr_status hr_pass_recompute(hr_graph *graph, const hr_plan *plan, bool *any) {
+/* Rows that the stage which normalises them has in hand, as a product takes them. */
+static bool is_kept(const hr_function *function, const hr_plan *plan, const int64_t *extents, int tensor) {
+    bool kept = false;
+    for (int i = 0; hr_plan_knows(plan, HR_FACT_ROWS_KEPT) && i < plan->stage_count && !kept; i++)
+        kept = plan->stages[i].contract &&
+               hr_operand_is_kept(function, extents, plan->stages[i].contract, tensor);
+    return kept;
+}
+
+hr_status hr_pass_recompute(hr_graph *graph, const int64_t *extents, const hr_plan *plan, bool *any) {
     const hr_function *function = graph->function;
     const size_t tensors = (size_t)function->tensor_count + 1;
     int *stage_of = hr_memory_take(tensors * sizeof *stage_of);
@@ -130,10 +139,10 @@ hr_status hr_pass_recompute(hr_graph *graph, const hr_plan *plan, bool *any) {
         for (int s = 0; s < function->statement_count; s++) {
             const hr_statement *maker = &function->statements[s];
             const int count = of[maker->tensor].count;
-            again[maker->tensor] = plan->materialised[maker->tensor] && count && maker->domain_count > 1 &&
-                                   of[maker->tensor].most <= maker->domain_count &&
-                                   !is_brought(graph, plan, maker->tensor) &&
-                                   costs_less(graph, plan, maker, count);
+            again[maker->tensor] =
+                plan->materialised[maker->tensor] && count && maker->domain_count > 1 &&
+                of[maker->tensor].most <= maker->domain_count && !is_brought(graph, plan, maker->tensor) &&
+                !is_kept(function, plan, extents, maker->tensor) && costs_less(graph, plan, maker, count);
         }
         *any = hr_graph_inline_chosen(graph, again);
     }

@@ -134,7 +134,10 @@ static int parts_of(const hr_function *function, const hr_expr *value) {
     static const hr_dtype one[] = {HR_BF16, HR_F8E4M3, HR_F8E5M2};
     for (size_t i = 0; i < sizeof one / sizeof *one; i++)
         if (hr_value_fits(function, value, one[i])) return 1;
-    return hr_value_fits(function, value, HR_F16) ? 2 : HR_GEMM_PARTS_MAX;
+    if (hr_value_fits(function, value, HR_F16)) return 2;
+    const bool pair = value->op == HR_OP_MUL && hr_value_fits(function, value->args[0], HR_BF16) &&
+                      hr_value_fits(function, value->args[1], HR_BF16);
+    return pair ? 2 : HR_GEMM_PARTS_MAX; /* of 8 bits each: their product has 16 */
 }
 
 /* Its tiles come as what they are. */

@@ -26,10 +26,11 @@ enum { STACKED_SHARED = 4 * (64 + 192) * 128 };
 
 static hr_facts facts_of(const hr_device_limits *limits) {
     const unsigned stacked = limits->shared_bytes >= STACKED_SHARED ? HR_FACT_STACKED_PRODUCTS : 0;
-    const unsigned few = limits->compute >= 80 ? HR_FACT_AXES_SPLIT | HR_FACT_FEW_QUERIES |
-                                                     HR_FACT_PACKED_PRODUCTS | HR_FACT_GROUPED_PRODUCTS |
-                                                     HR_FACT_ROWS_CHOOSE | HR_FACT_PARTIAL_SUMS | stacked
-                                               : 0;
+    const unsigned few = limits->compute >= 80
+                             ? HR_FACT_AXES_SPLIT | HR_FACT_FEW_QUERIES | HR_FACT_PACKED_PRODUCTS |
+                                   HR_FACT_GROUPED_PRODUCTS | HR_FACT_ROWS_CHOOSE | HR_FACT_PARTIAL_SUMS |
+                                   HR_FACT_ROWS_KEPT | stacked
+                             : 0;
     const unsigned joined = limits->compute == 90 && limits->tensor_maps ? HR_FACT_BACKWARD_JOINED : 0;
     return (hr_facts){.set = HR_FACT_BYTE_PRODUCTS | few | joined,
                       .thin_f32 = THIN,
