@@ -271,16 +271,24 @@ static bool are_same(const int *a, int a_count, const int *b, int b_count) {
     return a_count == b_count && memcmp(a, b, (size_t)a_count * sizeof *a) == 0;
 }
 
+/* An operand as products of a walk take it: of 16 bits whatever has such values, else plain elements. */
+static bool is_of(const hr_function *function, const hr_expr *value, hr_dtype dtype) {
+    if (dtype == HR_BF16 || dtype == HR_F16) return will_fit(function, value, dtype);
+    return value->op == HR_OP_ELEMENT && function->tensors[value->tensor].dtype == dtype &&
+           function->tensors[value->tensor].role != HR_ROLE_LOCAL;
+}
+
 bool hr_contracts_stack(const hr_function *function, const hr_facts *facts, const int64_t *size,
                         const hr_contract *contract, const hr_contract *other) {
-    static const hr_dtype dtypes[] = {HR_BF16, HR_F16};
+    static const hr_dtype dtypes[] = {HR_BF16, HR_F16, HR_F8E4M3, HR_F8E5M2, HR_F32};
     const double results = hr_indices_points(size, contract->m, contract->m_count) *
                            hr_indices_points(size, contract->n, contract->n_count);
     bool fit = false;
     if (contract->stacked_count && results > facts->stacked_most) return false;
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-        fit = fit || (hr_contract_will_fit(function, contract, dtypes[i]) &&
-                      will_fit(function, other->right, dtypes[i]));
+        fit =
+            fit || (is_of(function, contract->left, dtypes[i]) &&
+                    is_of(function, contract->right, dtypes[i]) && is_of(function, other->right, dtypes[i]));
     return fit && contract->stacked_count < HR_STACKED_MAX && contract->left == other->left &&
            !contract->group && !other->group && lie_alike(contract->right, other->right) &&
            are_same(contract->batch, contract->batch_count, other->batch, other->batch_count) &&

@@ -48,6 +48,11 @@ static const char *read_sum(hr_printer *p, const hr_contract *c, int i, const hr
     return hr_format(p, "f32_from_%s(%s)", hr_dtype_name(dtype), hr_emit_stored(p, sum, type, dtype));
 }
 
+const char *hr_cuda_sums_parameter(hr_printer *p, const hr_contract *c, const char *type) {
+    return c->stacked_count ? hr_format(p, "const %s (&sum)[%d]", type, 1 + c->stacked_count)
+                            : hr_format(p, "%s sum", type);
+}
+
 void hr_cuda_name_sums(hr_printer *p, const hr_contract *contract, const hr_step *step) {
     p->value[contract->product] = read_sum(p, contract, 0, step);
     for (int i = 0; i < contract->stacked_count; i++)
@@ -119,15 +124,18 @@ void hr_cuda_print_plain_product(hr_printer *p, int number) {
         c.right = c.contract->stacked[i].right;
         print_side(&c, hr_format(p, "right_%d", i + 1), c.right, print_right);
     }
-    if (c.contract->stacked_count) return; /* the tensor cores take them, whatever their alignment */
+    const int rights = 1 + c.contract->stacked_count;
     hr_print(p, "struct stage_%d_plain {", number);
     hr_print(p, "    typedef stage_%d_left_plain left;", number);
     hr_print(p, "    typedef stage_%d_right_plain right;", number);
+    for (int i = 1; i < rights; i++)
+        hr_print(p, "    typedef stage_%d_right_%d_plain right_%d;", number, i, i);
+    hr_print(p, "    static constexpr int rights = %d;", rights);
     hr_print(
         p,
         "    static __device__ inline void store(const arguments &a, int64_t batch, int64_t m, int64_t n, "
-        "%s sum) {",
-        c.type);
+        "%s) {",
+        hr_cuda_sums_parameter(p, c.contract, c.type));
     hr_print(p, "        stage_%d_store(a, batch, m, n, sum);", number);
     hr_print(p, "    }");
     hr_print(p, "};");
@@ -161,8 +169,8 @@ hr_status hr_emit_contract_cuda(hr_printer *p, int number) {
         hr_format(
             p,
             "static __device__ inline void stage_%d_store(const arguments &a, int64_t batch, int64_t m, "
-            "int64_t n, %s sum)",
-            number, c.type),
+            "int64_t n, %s)",
+            number, hr_cuda_sums_parameter(p, c.contract, c.type)),
         print_epilogue, &c);
     hr_cuda_print_plain_product(p, number);
     hr_cuda_print_function(p,

@@ -6,6 +6,8 @@
 #include "emit/expression.h"
 
 hr_status hr_emit_contract_cuda(hr_printer *printer, int number);
+/* `sum`, of one product or, an array, of all that are stacked: a parameter's declaration. */
+const char *hr_cuda_sums_parameter(hr_printer *printer, const hr_contract *contract, const char *type);
 /* For a step of the epilogue the products' elements are the finished sums, `sum` or the elements of an array
  * of stacked ones; not any longer. */
 void hr_cuda_name_sums(hr_printer *printer, const hr_contract *contract, const hr_step *step);

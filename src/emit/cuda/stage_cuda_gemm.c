@@ -118,12 +118,6 @@ static const char *sum_type(const hr_cuda_gemm *gemm) {
     return hr_gemm_is_whole(gemm) ? "int32_t" : "float";
 }
 
-/* `sum`, of one product or of all that are stacked. */
-static const char *sums_parameter(gemm_printer *g, const char *type) {
-    return g->gemm->rights == 1 ? hr_format(g->p, "%s sum", type)
-                                : hr_format(g->p, "const %s (&sum)[%d]", type, g->gemm->rights);
-}
-
 static void print_results(gemm_printer *g) {
     hr_printer *p = g->p;
     const hr_cuda_gemm *gemm = g->gemm;
@@ -134,7 +128,7 @@ static void print_results(gemm_printer *g) {
     hr_print(p,
              "    static __device__ inline void values(const arguments &a, int64_t batch, int64_t m, "
              "int64_t n, %s,",
-             sums_parameter(g, sum_type(gemm)));
+             hr_cuda_sums_parameter(g->p, g->contract, sum_type(gemm)));
     hr_print(p,
              "                                         const float (&column)[%d], float staged, float "
              "(&e)[%d]) {",
@@ -260,7 +254,7 @@ static void print_shape(gemm_printer *g, const hr_cuda_gemm *gemm) {
     hr_print(p,
              "    static __device__ inline void store(const arguments &a, int64_t batch, int64_t m, "
              "int64_t n, %s) {",
-             sums_parameter(g, hr_gemm_is_whole(gemm) ? "double" : "float"));
+             hr_cuda_sums_parameter(g->p, g->contract, hr_gemm_is_whole(gemm) ? "double" : "float"));
     hr_print(p, "        stage_%d_store(a, batch, %s, n, sum);", g->number,
              gemm->groups ? "((const int *)a.scratch)[m]" : "m");
     hr_print(p, "    }");
@@ -443,7 +437,8 @@ static void print_functions(gemm_printer *g) {
     hr_printer *p = g->p;
     const char *place = "const arguments &a, int64_t batch, int64_t m, int64_t n";
     const char *of_sum =
-        hr_format(p, "%s, %s", place, sums_parameter(g, hr_gemm_is_whole(g->gemm) ? "double" : "float"));
+        hr_format(p, "%s, %s", place,
+                  hr_cuda_sums_parameter(g->p, g->contract, hr_gemm_is_whole(g->gemm) ? "double" : "float"));
     hr_cuda_print_function(
         g->p, hr_format(p, "static __device__ inline void stage_%d_store(%s)", g->number, of_sum),
         print_store, g);
@@ -460,7 +455,8 @@ static void print_functions(gemm_printer *g) {
                                      "static __device__ inline void stage_%d_values(%s, %s, const float "
                                      "(&column)[%d], float staged, "
                                      "float (&e)[%d])",
-                                     g->number, place, sums_parameter(g, sum_type(g->gemm)),
+                                     g->number, place,
+                                     hr_cuda_sums_parameter(g->p, g->contract, sum_type(g->gemm)),
                                      g->gemm->column_count ? g->gemm->column_count : 1,
                                      g->gemm->result_count + g->gemm->partial_count),
                            print_values, g);

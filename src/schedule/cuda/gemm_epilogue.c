@@ -179,6 +179,7 @@ hr_status hr_gemm_epilogue(const hr_plan *plan, const hr_stage *stage, const int
     bool several = out->result_count > 1;
     out->throttled = r.matrices || several;
     out->sums_most = r.matrices && several ? 64 : out->throttled ? 128 : HR_GEMM_SUMS_MOST;
+    if (out->rights > 2 && out->sums_most < 96) out->sums_most = 96;
     if (out->partial_count && out->sums_most > 128) out->sums_most = 128;
     if (out->sums_most > hr_gemm_sums_most(out))
         out->sums_most = out->throttled && hr_gemm_chain(out) ? 64 : hr_gemm_sums_most(out);

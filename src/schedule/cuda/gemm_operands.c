@@ -208,7 +208,7 @@ static bool lay_sides(const hr_plan *plan, const hr_gemm_sizes *s, bool fits, hr
     const bool all = !rights_lie(plan, out);
     if (all) laid.right.parts = fits ? 1 : parts_of(plan->normal, out->right.value);
     for (int i = 0; all && i < laid.rights - 1; i++)
-        laid.stacked[i].parts = 1;
+        laid.stacked[i].parts = laid.right.parts; /* they are of one dtype */
     pairs_make(&laid);
     laid.lay_blocks = (int64_t)hr_limits_threads(&plan->limits) * HR_GEMM_LAY_WAVES;
     laid.work_bytes =
@@ -289,6 +289,26 @@ static const hr_expr *scaled_element(const hr_plan *plan, const int64_t *extents
     return element;
 }
 
+/* Right operands that are stacked come as the first one does. `bytes`: that has its own. */
+static hr_status stack_bytes(const hr_plan *plan, const int64_t *extents, const hr_contract *c,
+                             hr_cuda_gemm *bytes, bool *fit) {
+    const hr_gemm_view *first = &bytes->right.view;
+    *fit = !c->stacked_count || !hr_gemm_is_scaled(bytes);
+    bytes->rights = 1 + c->stacked_count;
+    for (int i = 0; i < c->stacked_count && *fit; i++) {
+        const hr_expr *right = byte_element(plan->normal, c->stacked[i].right);
+        hr_gemm_side *side = &bytes->stacked[i];
+        *fit = right && plan->normal->tensors[right->tensor].dtype == bytes->right.dtype;
+        if (!*fit) return HR_OK;
+        HR_TRY(hr_gemm_side_make(plan, extents, c, right, (hr_gemm_indices){c->n_count, c->n}, side));
+        side->dtype = bytes->right.dtype;
+        *fit = side->k_major && side->view.rank == first->rank;
+        for (int a = 0; a < first->rank && *fit; a++)
+            *fit = side->view.size[a] == first->size[a];
+    }
+    return HR_OK;
+}
+
 /* Both are elements of eight bits that the copy engine can walk, along k: tensor cores take them as they lie.
  */
 static hr_status take_bytes(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
@@ -320,7 +340,10 @@ static hr_status take_bytes(const hr_plan *plan, const hr_stage *stage, const in
         bytes.lay_blocks = hr_limits_threads(&plan->limits);
         bytes.work_bytes = hr_round_up(bytes.lay_blocks * (int64_t)sizeof(int), ALIGNMENT);
     }
-    *taken = bytes.left.view.rank && bytes.right.view.rank && bytes.left.k_major && bytes.right.k_major;
+    bool stacks;
+    HR_TRY(stack_bytes(plan, extents, c, &bytes, &stacks));
+    *taken =
+        stacks && bytes.left.view.rank && bytes.right.view.rank && bytes.left.k_major && bytes.right.k_major;
     if (*taken) *out = bytes;
     return HR_OK;
 }

@@ -77,8 +77,9 @@ static __device__ inline bool gemm_is_flagged(const int *flags, int count) {
 /* A product by the arithmetic of threads, T: float or double. A block of at least 256 threads takes tiles of
  * 64 x 64; operands are evaluated as they are read, by neighbouring threads along memory.
  *
- * P: left and right with along_k (neighbours along k are neighbours in memory) and value(a, batch, mn, k);
- * store(a, batch, m, n, sum). */
+ * P: left and right, and right_1 and on of P::rights, with along_k (neighbours along k are neighbours in
+ * memory) and value(a, batch, mn, k); store(a, batch, m, n, sum), where there are several rights of all
+ * their sums. */
 template <class T> struct gemm_plain_tiles { T left[16][68], right[16][68]; };
 
 template <class S, class T, class A>
@@ -105,12 +106,36 @@ static __device__ inline void gemm_plain_multiply(const gemm_plain_tiles<T> &til
 
 template <class P, class T, class A>
 static __device__ inline void gemm_plain_store(const A &a, const gemm_size &size, int64_t batch, int64_t m,
-                                               int64_t n, const T (&sum)[4][4]) {
+                                               int64_t n, const T (&sum)[P::rights][4][4]) {
 #pragma unroll
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 16; i++) {
+        const int64_t at_m = m + i / 4, at_n = n + i % 4;
+        if (at_m >= size.m || at_n >= size.n) continue;
+        if constexpr (P::rights == 1) {
+            P::store(a, batch, at_m, at_n, sum[0][i / 4][i % 4]);
+        } else {
+            T sums[P::rights];
 #pragma unroll
-        for (int j = 0; j < 4; j++)
-            if (m + i < size.m && n + j < size.n) P::store(a, batch, m + i, n + j, sum[i][j]);
+            for (int r = 0; r < P::rights; r++)
+                sums[r] = sum[r][i / 4][i % 4];
+            P::store(a, batch, at_m, at_n, sums);
+        }
+    }
+}
+
+/* Sums of one tile with right operand S, whose first row and column these are. */
+template <class P, class S, class T, class A>
+static __device__ inline void gemm_plain_sums(const A &a, const gemm_size &size, int64_t batch, int64_t m,
+                                              int64_t n, gemm_plain_tiles<T> &tiles, T (&sum)[4][4]) {
+    const int m_thread = (int)threadIdx.x / 16 * 4, n_thread = (int)threadIdx.x % 16 * 4;
+    const bool works = threadIdx.x < 256;
+    for (int64_t k = 0; k < size.k; k += 16) {
+        if (works) gemm_plain_load<typename P::left>(a, batch, m, size.m, k, size.k, tiles.left);
+        if (works) gemm_plain_load<S>(a, batch, n, size.n, k, size.k, tiles.right);
+        __syncthreads();
+        if (works) gemm_plain_multiply(tiles, m_thread, n_thread, sum);
+        __syncthreads();
+    }
 }
 
 /* One tile. */
@@ -121,16 +146,11 @@ static __device__ inline void gemm_plain_tile(const A &a, const gemm_size &size,
     const int64_t batch = tile / n_tiles / m_tiles, m = tile / n_tiles % m_tiles * 64,
                   n = tile % n_tiles * 64;
     const int m_thread = (int)threadIdx.x / 16 * 4, n_thread = (int)threadIdx.x % 16 * 4;
-    const bool works = threadIdx.x < 256;
-    T sum[4][4] = {};
-    for (int64_t k = 0; k < size.k; k += 16) {
-        if (works) gemm_plain_load<typename P::left>(a, batch, m, size.m, k, size.k, tiles.left);
-        if (works) gemm_plain_load<typename P::right>(a, batch, n, size.n, k, size.k, tiles.right);
-        __syncthreads();
-        if (works) gemm_plain_multiply(tiles, m_thread, n_thread, sum);
-        __syncthreads();
-    }
-    if (works) gemm_plain_store<P>(a, size, batch, m + m_thread, n + n_thread, sum);
+    T sum[P::rights][4][4] = {};
+    gemm_plain_sums<P, typename P::right>(a, size, batch, m, n, tiles, sum[0]);
+    if constexpr (P::rights > 1) gemm_plain_sums<P, typename P::right_1>(a, size, batch, m, n, tiles, sum[1]);
+    if constexpr (P::rights > 2) gemm_plain_sums<P, typename P::right_2>(a, size, batch, m, n, tiles, sum[2]);
+    if (threadIdx.x < 256) gemm_plain_store<P>(a, size, batch, m + m_thread, n + n_thread, sum);
 }
 
 /* All of them, by however many blocks there are. */
