@@ -403,6 +403,38 @@ static void test_scaled(void **state) {
     }
 }
 
+/* Matrices that data choose, some of them none that there are: reported, whatever brings them, and what lies
+ * beside them is not read. */
+static void test_chosen_out_of_range(void **state) {
+    (void)state;
+    static const char text[] =
+        "kernel k(x: bf16[B, M, K], w: bf16[5, N, K], e: i32[B]) -> (y: bf16[B, M, N]) {\n"
+        "    y[b, m, n] = sum[k](x[b, m, k] * w[e[b], n, k]) }";
+    static const struct chosen {
+        int compute, offset;
+        const char *words;
+    } cases[] = {{90, 0, "by wgmma"}, {90, 1, "by wgmma"}, {80, 0, "by mma.sync"}};
+    hr_program *program = program_of(text);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t extents[EXTENTS_MAX];
+        const struct sizes size = {.m = 40, .n = 72, .k = 64, .b = 6};
+        cuda_case one = {.function = &program->functions[0],
+                         .extents = extents,
+                         .limits = cuda_case_limits(cases[i].compute, 4),
+                         .offset = cases[i].offset,
+                         .wild = true};
+        cuda_outcome outcome;
+        hr_plan *plan;
+        extents_set(one.function, &size, extents);
+        assert_int_equal(hr_schedule_create(one.function, extents, NULL, &one.limits, NULL, &plan), HR_OK);
+        assert_non_null(strstr(plan->stages[0].why, cases[i].words));
+        assert_null(strstr(plan->stages[0].why, "laid out"));
+        hr_plan_destroy(plan);
+        assert_int_equal(run_or_skip(&one, &outcome), HR_OUT_OF_RANGE);
+    }
+    hr_program_destroy(program);
+}
+
 /* Sums over results leave with them, a number for 16 rows or columns: nobody reads the results again. Two
  * products in one walk, results that lie across, and those that are fewer than fill the device, where sums
  * are taken of what was stored. */
@@ -465,6 +497,7 @@ int main(void) {
                                        cmocka_unit_test(test_many_products_are_one_launch),
                                        cmocka_unit_test(test_scaled),
                                        cmocka_unit_test(test_partial_sums),
+                                       cmocka_unit_test(test_chosen_out_of_range),
                                        cmocka_unit_test(test_shapes),
                                        cmocka_unit_test(test_products)};
     return cmocka_run_group_tests(tests, open_device, close_device);
