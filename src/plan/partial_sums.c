@@ -120,14 +120,14 @@ static void take_apart(const partials *p, int number, int along) {
     hr_graph *graph = p->graph;
     hr_function *function = graph->function;
     const hr_statement s = function->statements[number];
-    const int m = p->contract.m[0], n = p->contract.n[0];
+    const int m = p->contract.m[0], n = p->contract.n[0], other = along == m ? n : m;
     hr_expr *count = hr_graph_whole(graph, HR_PARTIAL), *more = hr_graph_whole(graph, HR_PARTIAL - 1);
     hr_expr *extent = function->indices[along].extent;
     hr_expr *parts = hr_graph_binary(graph, HR_OP_FLOORDIV, HR_I64,
                                      hr_graph_binary(graph, HR_OP_ADD, HR_I64, extent, more), count);
     const int part = hr_graph_add_index(graph, "part", parts), in = hr_graph_add_index(graph, "in", count);
-    const int domain[] = {along == m ? part : m, along == m ? n : part};
-    const int bound[] = {part, m}, bound_count = s.domain_count ? 1 : 2;
+    const int domain[] = {part, other}; /* a warp's sums stand beside each other */
+    const int bound[] = {part, other}, bound_count = s.domain_count ? 1 : 2;
     hr_expr *before = hr_graph_binary(graph, HR_OP_MUL, HR_I64, hr_graph_index_value(graph, part), count);
     hr_expr *at = hr_graph_binary(graph, HR_OP_ADD, HR_I64, before, hr_graph_index_value(graph, in));
     hr_expr *shape[2], *place[2];

@@ -45,9 +45,9 @@ static void print_store(void *context) {
     const partial_printer *t = context;
     hr_printer *p = t->g->p;
     const hr_statement *s = statement_of(t->g, t->number);
-    const bool along_m = is_along_m(t->g, t->number);
-    hr_cuda_print_digits(p, &s->domain[0], 1, along_m ? hr_format(p, "m / %d", HR_PARTIAL) : "m");
-    hr_cuda_print_digits(p, &s->domain[1], 1, along_m ? "n" : hr_format(p, "n / %d", HR_PARTIAL));
+    const char *along = is_along_m(t->g, t->number) ? "m" : "n", *other = *along == 'm' ? "n" : "m";
+    hr_cuda_print_digits(p, &s->domain[0], 1, hr_format(p, "%s / %d", along, HR_PARTIAL));
+    hr_cuda_print_digits(p, &s->domain[1], 1, other);
     hr_print(p, "%s[%s] = value;", hr_emit_tensor(p, s->tensor),
              hr_emit_offset(p, s->tensor, s->subscripts, s->subscript_count));
 }
