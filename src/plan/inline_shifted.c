@@ -137,6 +137,15 @@ static bool is_rewritten(const inlining *s, int statement) {
     return !s->products || s->products[statement];
 }
 
+/* What a product's kernel sums over neighbours reads them, too. */
+static void rewrite_partial(inlining *s, int tensor) {
+    const hr_partial *partial = hr_partial_of(s->graph, tensor);
+    if (!partial || s->graph->full) return;
+    hr_partial *made = hr_arena_alloc(s->graph->arena, sizeof *made);
+    *made = (hr_partial){tensor, rewrite(s, partial->body, 0), s->graph->partials};
+    s->graph->partials = made;
+}
+
 /* Whether anything was read so. */
 static bool inline_locals(inlining s) {
     hr_graph *graph = s.graph;
@@ -161,6 +170,7 @@ static bool inline_locals(inlining s) {
         if (!is_rewritten(&s, i)) continue;
         hr_expr *value = rewrite(&s, statement->value, 0);
         function->statements[i].value = value;
+        rewrite_partial(&s, function->statements[i].tensor);
     }
     if (!s.maker) graph->full = true;
     free(s.maker);
