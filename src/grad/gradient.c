@@ -570,6 +570,10 @@ hr_status hr_function_saving(const hr_function *function, const hr_gradient_opti
     }
     hr_rewriting_end(&rewriting);
     hr_status status = hr_graph_status(graph);
+    if (saving.result_count > function->result_count)
+        hr_text_format(out,
+                       "# %s: %s with what its backward pass takes, written by `headroom grad --forward`\n",
+                       saving.name, function->name);
     if (status == HR_OK) status = hr_function_text(&saving, out);
     hr_arena_destroy(arena);
     HR_TRY(hr_memory_status(before, "deriving a kernel"));
