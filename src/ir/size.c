@@ -209,9 +209,10 @@ static void append_call(const hr_size *call, const hr_size_names *names, hr_text
     hr_text_format(out, "%s(", function->name);
     if (function->record) hr_text_format(out, "&(struct %s){", function->record);
     for (const hr_size *arg = call->a; arg; arg = arg->b) {
-        if (number++) hr_text_append(out, ", ", 2);
+        if (number) hr_text_append(out, ", ", 2);
+        if (number && number == function->array) hr_text_append(out, "{", 1);
         append(arg->a, names, LEVEL_SUM, out);
-        if (number == function->fields) hr_text_append(out, "}", 1);
+        if (++number == function->fields) hr_text_format(out, "%s", function->array ? "}}" : "}");
     }
     hr_text_append(out, ")", 1);
 }

@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "ir/function.h"
 
-enum { HR_SIZES_MOST = 192, HR_SIZE_ARGS_MOST = 12 };
+enum { HR_SIZES_MOST = 192, HR_SIZE_ARGS_MOST = 18 };
 
 typedef struct hr_size hr_size;
 
@@ -20,6 +20,7 @@ typedef struct hr_size_function {
     const char *record; /* the first `fields` arguments are a record of this type, handed on by address; NULL
                            = none is */
     int fields;
+    int array; /* of these the ones from here on are an array in it; 0 = none is */
 } hr_size_function;
 
 typedef enum hr_size_kind {

@@ -27,6 +27,8 @@ typedef enum hr_fact {
         1 << 16, /* the five products of attention's gradients are one: plan/backward.h */
     HR_FACT_ROWS_KEPT =
         1 << 17, /* a product's operand that is computed is better kept than made for each tile */
+    HR_FACT_SCORES_AGAIN = 1 << 18, /* several products share blocks of rows; sums over queries have scores of
+                                       their own, keys before queries */
 } hr_fact;
 
 typedef struct hr_facts {

@@ -17,9 +17,11 @@ typedef struct masking {
     const hr_plan *plan;
     const hr_contract *scores;
     const bool *elsewhere;    /* by tensor: other stages read it */
-    int first, last;          /* stages */
+    int first, last;          /* stages: the first sum over keys is the last */
     const hr_expr *condition; /* of all scores; NULL = not known yet */
     bool *peak, *total;       /* by tensor: a maximum of scores, the sum of their exponentials */
+    bool several; /* products before the sums: gradients. Where operands are not finite it is asked
+                     as the code runs. */
 } masking;
 
 static const hr_statement *statement_of(const masking *r, const hr_step *step) {
@@ -109,8 +111,8 @@ static bool vanishes(masking *r, const hr_expr *node) {
     case HR_OP_CONVERT:
         return vanishes(r, node->args[0]);
     case HR_OP_MUL:
-        return (vanishes(r, node->args[0]) && is_harmless(r, node->args[1])) ||
-               (vanishes(r, node->args[1]) && is_harmless(r, node->args[0]));
+        return (vanishes(r, node->args[0]) && (r->several || is_harmless(r, node->args[1]))) ||
+               (vanishes(r, node->args[1]) && (r->several || is_harmless(r, node->args[0])));
     case HR_OP_DIV:
         return vanishes(r, node->args[0]) && is_total(r, node->args[1]);
     default:
@@ -216,9 +218,17 @@ void hr_key_bounds_find(const hr_plan *plan, const hr_contract *scores, const hr
     if (!out->bound) *out = (hr_key_bounds){0};
 }
 
+/* Rows that are keys: under a causal mask the queries from some place on. */
+static void take_begin(const masking *r, hr_key_bounds *out) {
+    out->whole = take_bounds(r->plan, r->scores, r->condition, out);
+    if (!out->begin) *out = (hr_key_bounds){0};
+    if (out->begin && !out->bound) out->bound = r->plan->normal->indices[r->scores->n[0]].extent;
+}
+
 static void take_mask(const masking *r, hr_stage *stage, int last) {
     hr_key_bounds bounds;
     hr_key_bounds_find(r->plan, r->scores, r->condition, &bounds);
+    if (!bounds.bound && r->several) take_begin(r, &bounds);
     stage->mask_bound = bounds.bound;
     stage->mask_begin = bounds.begin;
     stage->mask_bound_more = bounds.bound_more;
@@ -227,24 +237,33 @@ static void take_mask(const masking *r, hr_stage *stage, int last) {
     if (bounds.bound) stage->mask_bound_last = last;
 }
 
-void hr_mask_bound_find(hr_plan *plan, int first, int last, const bool *elsewhere) {
-    hr_stage *stage = &plan->stages[first];
-    const hr_contract *scores = stage->contract, *values = plan->stages[last].contract;
+/* Nobody else sees what the stage makes; and what it makes of a score that does not count does not either. */
+static bool stage_ignores(masking *r, const hr_stage *stage) {
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->contract ? !is_local(r, &stage->steps[i]) : !step_ignores(r, &stage->steps[i]))
+            return false;
+    return true;
+}
+
+void hr_mask_bound_find(hr_plan *plan, const hr_region *region, const bool *elsewhere) {
+    hr_stage *stage = &plan->stages[region->first];
+    const hr_contract *scores = stage->contract;
     const size_t tensors = (size_t)plan->normal->tensor_count + 1;
     bool *marks = hr_arena_alloc(plan->arena, 2 * tensors * sizeof *marks);
     memset(marks, 0, 2 * tensors * sizeof *marks);
     masking r = {.plan = plan,
                  .scores = scores,
                  .elsewhere = elsewhere,
-                 .first = first,
-                 .last = last,
+                 .first = region->first,
+                 .last = region->sums,
                  .peak = marks,
                  .total = marks + tensors};
-    for (int k = first + 1; k < last; k++)
-        for (int i = 0; i < plan->stages[k].step_count; i++)
-            if (!step_ignores(&r, &plan->stages[k].steps[i])) return;
-    for (int i = 0; i < stage->step_count; i++)
-        if (!is_local(&r, &stage->steps[i])) return;
-    if (!vanishes(&r, values->left) || !r.condition) return;
-    take_mask(&r, stage, last);
+    for (int k = region->first + 1; k < region->sums; k++)
+        r.several = r.several || plan->stages[k].contract;
+    for (int k = region->first + 1; k < region->sums; k++)
+        if (!stage_ignores(&r, &plan->stages[k])) return;
+    if (!stage_ignores(&r, stage)) return;
+    for (int k = region->sums; k <= region->last; k++)
+        if (!vanishes(&r, plan->stages[k].contract->left)) return;
+    if (r.condition) take_mask(&r, stage, region->last);
 }

@@ -41,6 +41,10 @@ hr_status hr_pass_operands(hr_graph *graph, const int64_t *extents, unsigned fac
 bool hr_operand_is_kept(const hr_function *function, const int64_t *extents, const hr_contract *contract,
                         int tensor);
 
+/* Requires operands. Provides: sums over queries of what follows from scores have scores of their own, keys
+ * before queries; plan->again_begin, again_end. */
+hr_status hr_pass_scores_again(hr_graph *graph, const int64_t *extents, hr_plan *plan);
+
 /* Requires unify. Provides: where sums of columns are long, what they read are no cheap locals. */
 hr_status hr_pass_long_columns(hr_graph *graph, const int64_t *extents, const hr_plan *plan);
 /* So many sums leave a core's caches or a cluster's registers, or take much memory. They are no part of
@@ -152,8 +156,8 @@ bool hr_graph_inline_chosen(hr_graph *graph, const bool *chosen);
 /* Statements of locals that nothing reads are left out. */
 void hr_graph_drop_unread(hr_graph *graph);
 
-/* Part of regions. Provides the first stage's `mask_bound`. `elsewhere`: by tensor, other stages read it. */
-void hr_mask_bound_find(hr_plan *plan, int first, int last, const bool *elsewhere);
+/* Part of regions. Provides its first stage's `mask_bound`. `elsewhere`: by tensor, other stages read it. */
+void hr_mask_bound_find(hr_plan *plan, const hr_region *region, const bool *elsewhere);
 
 /* Requires schedules. HR_INTERNAL where an element of a result is not written exactly once or a use comes
  * before its definition: a bug of ours, found before it becomes a wrong result. */

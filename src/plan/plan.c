@@ -74,6 +74,8 @@ static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *p
     const unsigned products = plan->facts.set & (HR_FACT_BYTE_PRODUCTS | HR_FACT_ROWS_CHOOSE |
                                                  HR_FACT_FEW_QUERIES | HR_FACT_ROWS_KEPT);
     if (!unfused) HR_TRY(hr_pass_operands(graph, extents, products));
+    const bool again = !unfused && !graph->any_extents && hr_plan_knows(plan, HR_FACT_SCORES_AGAIN);
+    if (again) HR_TRY(hr_pass_scores_again(graph, extents, plan));
     if (!unfused) HR_TRY(hr_pass_long_columns(graph, extents, plan));
     if (positions) HR_TRY(hr_pass_positions(graph, extents));
     if (once) HR_TRY(hr_pass_once_a_column(graph, extents));

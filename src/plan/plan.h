@@ -174,7 +174,7 @@ typedef struct hr_stage {
      * + 1 with `mask_begin_more`; NULL = from the first. `mask_whole`: the mask leaves out no other key. */
     hr_expr *mask_bound, *mask_begin;
     bool mask_bound_more, mask_begin_more, mask_whole;
-    int mask_bound_last; /* with `mask_bound`: the stage of the second product */
+    int mask_bound_last; /* with `mask_bound`: the last stage of the region */
 } hr_stage;
 
 /* Its one step goes along the row in order. */
@@ -214,10 +214,13 @@ typedef struct hr_split {
     const hr_expr *groups, *by;
 } hr_split;
 
+enum { HR_REGION_PRODUCTS_MOST = 4 };
+
 /* Stages from a product to a product, with rows between them, that can go through the rows of both a block at
- * a time. */
+ * a time. Before the rows there may be more products over the same indices, and after them more sums. */
 typedef struct hr_region {
     int first, last; /* stages */
+    int sums;        /* the first of those that sum over the columns of the first product */
     bool *inner;     /* by tensor: of it the block in hand is enough */
 } hr_region;
 
@@ -236,7 +239,8 @@ typedef struct hr_plan {
     hr_region *regions;
     int split_count;
     hr_split *splits;
-    bool general; /* made for any extents: hr_schedule_options */
+    int again_begin, again_end; /* locals of `normal` that are scores made again: plan/scores_again.c */
+    bool general;               /* made for any extents: hr_schedule_options */
     hr_device_limits limits;
     hr_facts facts;
     struct hr_graph *graph; /* the expressions of `normal` */

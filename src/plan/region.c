@@ -1,4 +1,4 @@
-/* Regions: two products with rows between them, as in attention, whose inner values need not all exist.
+/* Regions: products with rows between them, as in attention, whose inner values need not all exist.
  * In: stages with values. Out: plan->regions, and `mask_bound`.
  *
  * Scores are as many as queries times keys, far more than what they are made from. Who takes a block of
@@ -15,9 +15,9 @@
 typedef struct attend {
     const hr_function *function;
     hr_plan *plan;
-    int first, last; /* stages: products; those between are rows */
-    bool *before;    /* by tensor: read before the first block is done */
-    bool *elsewhere; /* by tensor: read by other stages */
+    int first, sums, last; /* stages: products first and from `sums` on; those between are rows or products */
+    bool *before;          /* by tensor: read before the first block is done */
+    bool *elsewhere;       /* by tensor: read by other stages */
 } attend;
 
 static const hr_contract *scores_of(const attend *a) {
@@ -28,9 +28,9 @@ static const hr_statement *statement_of(const attend *a, const hr_step *step) {
     return &a->function->statements[step->statement];
 }
 
-/* The step before the last product that gives the tensor its values. */
+/* The step before the sums that gives the tensor its values. */
 static const hr_step *maker_of(const attend *a, int tensor) {
-    for (int k = a->first; k < a->last; k++)
+    for (int k = a->first; k < a->sums; k++)
         for (int i = 0; i < a->plan->stages[k].step_count; i++)
             if (statement_of(a, &a->plan->stages[k].steps[i])->tensor == tensor)
                 return &a->plan->stages[k].steps[i];
@@ -88,15 +88,52 @@ static bool ends(const attend *a, const hr_stage *stage) {
     return are_rows(c, rows, values->batch_count + values->m_count);
 }
 
-/* A product follows the one at `first`, after some stages of rows or none. */
+static bool same_indices(const int *a, int a_count, const int *b, int b_count) {
+    return a_count == b_count && memcmp(a, b, (size_t)a_count * sizeof *a) == 0;
+}
+
+/* Another product over the same indices. */
+static bool is_beside(const attend *a, const hr_stage *stage) {
+    const hr_contract *c = scores_of(a), *other = stage->contract;
+    return hr_plan_knows(a->plan, HR_FACT_SCORES_AGAIN) && multiplies(a, stage) &&
+           same_indices(c->batch, c->batch_count, other->batch, other->batch_count) &&
+           same_indices(c->m, c->m_count, other->m, other->m_count) &&
+           same_indices(c->n, c->n_count, other->n, other->n_count);
+}
+
+/* It reads what the region's first sums make, which may be there for the rows in hand alone. */
+static bool reads_sums(const attend *a, const hr_stage *stage) {
+    for (int k = a->sums; k <= a->last; k++)
+        for (int i = 0; i < a->plan->stages[k].step_count; i++) {
+            const int tensor = statement_of(a, &a->plan->stages[k].steps[i])->tensor;
+            bool reads =
+                hr_expr_reads(stage->contract->left, tensor) || hr_expr_reads(stage->contract->right, tensor);
+            for (int other = 0; other < stage->step_count && !reads; other++)
+                reads = hr_expr_reads(stage->steps[other].value, tensor);
+            if (reads) return true;
+        }
+    return false;
+}
+
+static int product_count(const attend *a) {
+    int count = 0;
+    for (int k = a->first; k <= a->last; k++)
+        count += a->plan->stages[k].contract != NULL;
+    return count;
+}
+
+/* Sums over columns follow the product at `first`, after some stages of rows or products or none. */
 static bool find_stages(attend *a, int first) {
     const hr_plan *plan = a->plan;
-    a->first = a->last = first;
+    const bool several = hr_plan_knows(plan, HR_FACT_SCORES_AGAIN);
+    a->first = first;
     if (!multiplies(a, &plan->stages[first]) || scores_of(a)->n_count != 1) return false;
-    do
-        a->last++;
-    while (a->last < plan->stage_count && is_between(a, &plan->stages[a->last]));
-    return a->last < plan->stage_count && ends(a, &plan->stages[a->last]);
+    for (a->sums = first + 1; a->sums < plan->stage_count; a->sums++)
+        if (!is_between(a, &plan->stages[a->sums]) && !is_beside(a, &plan->stages[a->sums])) break;
+    if (a->sums == plan->stage_count || !ends(a, &plan->stages[a->sums])) return false;
+    for (a->last = a->sums; several && a->last + 1 < plan->stage_count; a->last++)
+        if (!ends(a, &plan->stages[a->last + 1]) || reads_sums(a, &plan->stages[a->last + 1])) break;
+    return product_count(a) <= HR_REGION_PRODUCTS_MOST;
 }
 
 /* ---- what they make and read ---- */
@@ -151,12 +188,14 @@ static bool stage_reads_own_rows(const attend *a, const hr_stage *stage) {
 
 /* Sets `before` and `elsewhere`. */
 static void mark_read(attend *a) {
-    const hr_contract *values = a->plan->stages[a->last].contract;
     memset(a->before, 0, (size_t)a->function->tensor_count + 1);
     memset(a->elsewhere, 0, (size_t)a->function->tensor_count + 1);
-    hr_expr_mark_read(scores_of(a)->left, a->before);
-    hr_expr_mark_read(scores_of(a)->right, a->before);
-    hr_expr_mark_read(values->right, a->before);
+    for (int k = a->first; k <= a->last; k++) {
+        const hr_contract *product = a->plan->stages[k].contract;
+        if (!product) continue;
+        hr_expr_mark_read(product->right, a->before);
+        if (k < a->sums) hr_expr_mark_read(product->left, a->before);
+    }
     for (int k = 0; k < a->plan->stage_count; k++) {
         const hr_stage *stage = &a->plan->stages[k];
         if (k >= a->first && k <= a->last) continue;
@@ -190,7 +229,7 @@ static bool is_in_blocks(const attend *a, const hr_step *step) {
 
 static bool make_own_rows(attend *a) {
     mark_read(a);
-    for (int k = a->first; k < a->last; k++)
+    for (int k = a->first; k < a->sums; k++)
         for (int i = 0; i < a->plan->stages[k].step_count; i++)
             if (!is_own(a, &a->plan->stages[k].steps[i])) return false;
     for (int k = a->first; k <= a->last; k++)
@@ -202,14 +241,14 @@ static void record(attend *a) {
     hr_plan *plan = a->plan;
     size_t tensors = (size_t)a->function->tensor_count + 1;
     hr_region *region = &plan->regions[plan->region_count++];
-    *region = (hr_region){a->first, a->last, hr_arena_alloc(plan->arena, tensors)};
+    *region = (hr_region){a->first, a->last, a->sums, hr_arena_alloc(plan->arena, tensors)};
     memset(region->inner, 0, tensors);
-    for (int k = a->first; k < a->last; k++)
+    for (int k = a->first; k < a->sums; k++)
         for (int i = 0; i < plan->stages[k].step_count; i++) {
             const hr_step *step = &plan->stages[k].steps[i];
             region->inner[statement_of(a, step)->tensor] = is_in_blocks(a, step);
         }
-    hr_mask_bound_find(plan, a->first, a->last, a->elsewhere);
+    hr_mask_bound_find(plan, region, a->elsewhere);
 }
 
 hr_status hr_pass_regions(const hr_graph *graph, hr_plan *plan) {

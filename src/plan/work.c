@@ -84,21 +84,30 @@ static void take(hr_work *work, hr_dtype dtype, double flops) {
     work->products[dtype] -= fmin(flops, work->products[dtype]);
 }
 
-/* What the stages from `stage` to the one with the second product need not do. */
+static bool is_again(const hr_plan *plan, const hr_contract *product) {
+    return product->product >= plan->again_begin && product->product < plan->again_end;
+}
+
+/* What the stages from `stage` to the last of its region need not do. Products that are made again are none
+ * of the text's. */
 static hr_status leave_out(const hr_plan *plan, int stage, const int64_t *extents, hr_work *work) {
     const hr_stage *head = &plan->stages[stage];
-    const hr_contract *scores = head->contract, *values = plan->stages[head->mask_bound_last].contract;
-    int64_t batch, rows, keys, deep, columns;
+    const hr_contract *scores = head->contract;
+    int64_t batch, rows, keys;
     double unmasked;
     HR_TRY(hr_plan_points(plan, scores->batch, scores->batch_count, extents, &batch));
     HR_TRY(hr_plan_points(plan, scores->m, scores->m_count, extents, &rows));
     HR_TRY(hr_plan_points(plan, scores->n, scores->n_count, extents, &keys));
-    HR_TRY(hr_plan_points(plan, scores->k, scores->k_count, extents, &deep));
-    HR_TRY(hr_plan_points(plan, values->n, values->n_count, extents, &columns));
     HR_TRY(hr_plan_unmasked(plan, stage, extents, &unmasked));
     const double spared = (1 - unmasked) * (double)batch * (double)rows * (double)keys;
-    take(work, hr_product_dtype(plan->normal, scores->left, scores->right), 2 * spared * (double)deep);
-    take(work, hr_product_dtype(plan->normal, values->left, values->right), 2 * spared * (double)columns);
+    for (int k = stage; k <= head->mask_bound_last; k++) {
+        const hr_contract *c = plan->stages[k].contract;
+        int64_t width;
+        if (!c || is_again(plan, c)) continue;
+        const bool sums = c->k[0] == scores->n[0];
+        HR_TRY(hr_plan_points(plan, sums ? c->n : c->k, sums ? c->n_count : c->k_count, extents, &width));
+        take(work, hr_product_dtype(plan->normal, c->left, c->right), 2 * spared * (double)width);
+    }
     return HR_OK;
 }
 

@@ -245,6 +245,95 @@ static void test_lengths(void **state) {
     }
 }
 
+/* ---- gradients ---- */
+
+#define BACKWARD(type, mask)                                                                                 \
+    "kernel k(do: " type "[B, H, I, E], q: " type "[B, H, I, D], k: " type "[B, H, J, D], v: " type          \
+    "[B, H, J, E], along: f32[B, H, I], lse: f32[B, H, I])\n    -> (dv: " type "[B, H, J, E], dq: " type     \
+    "[B, H, I, D], dk: " type "[B, H, J, D])\n{\n"                                                           \
+    "    s[b, h, i, j] = sum[d](q[b, h, i, d] * k[b, h, j, d]) * rsqrt(D)\n"                                 \
+    "    p[b, h, i, j] = " mask "\n"                                                                         \
+    "    dv[b, h, j, e] = sum[i](" type "(p[b, h, i, j]) * do[b, h, i, e])\n"                                \
+    "    ds[b, h, i, j] = p[b, h, i, j] * (sum[e](do[b, h, i, e] * v[b, h, j, e]) - along[b, h, i])\n"       \
+    "    dk[b, h, j, d] = sum[i](" type "(ds[b, h, i, j]) * q[b, h, i, d]) * rsqrt(D)\n"                     \
+    "    dq[b, h, i, d] = sum[j](" type "(ds[b, h, i, j]) * k[b, h, j, d]) * rsqrt(D)\n}\n"
+#define WEIGHT "exp(s[b, h, i, j] - lse[b, h, i])"
+
+/* `joins`: no scores are in memory. Long ones are sums of several chains. */
+static const struct backward_case {
+    struct attend_case c;
+    attend_shape shape;
+} backwards[] = {
+    {{BACKWARD("f32", "where(j <= i, " WEIGHT ", 0)"), true, true}, {1, 2, 300, 300, 24, 40}},
+    {{BACKWARD("bf16", "where(j <= i + J - I, " WEIGHT ", 0)"), true, true}, {2, 1, 260, 310, 40, 24}},
+    {{BACKWARD("f32", "where(j <= i, " WEIGHT ", 0)"), true, true}, {1, 1, 310, 260, 8, 8}},
+    {{BACKWARD("f32", "where(j <= i and j > i - 70, " WEIGHT ", 0)"), true, true}, {1, 1, 400, 400, 16, 16}},
+    {{BACKWARD("f32", "where(j <= i, " WEIGHT ", 0)"), true, true}, {1, 1, 1400, 1400, 8, 8}},
+    {{BACKWARD("f32", WEIGHT), false, false}, {1, 2, 300, 300, 24, 40}},
+    {{BACKWARD("f32", "where(j <= i, " WEIGHT ", 0)"), false, false}, {2, 3, 60, 70, 24, 40}},
+};
+
+static int count_of(const char *text, const char *part) {
+    int count = 0;
+    for (; (text = strstr(text, part)); text++)
+        count++;
+    return count;
+}
+
+/* The results, of as many threads; free() them. */
+static float *gradients_of(const struct backward_case *one, int threads, float value) {
+    const attend_shape *s = &one->shape;
+    const int64_t sizes[] = {s->j * s->e, s->i * s->d, s->j * s->d};
+    static const char *const names[] = {"dv", "dq", "dk"};
+    const bool narrow = strstr(one->c.text, "bf16") != NULL;
+    device->limits.threads = threads;
+    hr_kernel *kernel = load(&one->c, s);
+    float *v = array_of(kernel, "v");
+    if (value != 0 && !narrow) v[(s->j - 1) * s->e] = value;
+    good(hr_kernel_prepare(kernel, NULL));
+    hr_check result = {0};
+    good(hr_kernel_check(kernel, 60, &result));
+    if (!result.ok)
+        fail_msg("%d threads: error %g: %s in\n%s", threads, result.max_error, result.where, one->c.text);
+    char *all = calloc(1, (size_t)(s->b * s->h * (sizes[0] + sizes[1] + sizes[2])) * sizeof(float)),
+         *to = all;
+    assert_non_null(all);
+    for (int t = 0; t < 3; t++) {
+        const size_t bytes = (size_t)(s->b * s->h * sizes[t]) * (narrow ? 2 : 4);
+        memcpy(to, array_of(kernel, names[t]), bytes);
+        to += bytes;
+    }
+    hr_kernel_destroy(kernel);
+    return (float *)(void *)all;
+}
+
+static void test_gradients(void **state) {
+    (void)state;
+    const hr_device_limits own = device->limits;
+    for (size_t i = 0; i < sizeof backwards / sizeof *backwards; i++) {
+        const struct backward_case *one = &backwards[i];
+        const attend_shape *s = &one->shape;
+        const char *source;
+        hr_floor floor;
+        hr_kernel *kernel = load(&one->c, s);
+        good(planned_source(kernel, &source));
+        good(hr_kernel_floor(kernel, &floor));
+        if (count_of(source, "contract_attend_run(&attend") != (one->c.joins ? 2 : 0))
+            fail_msg("case %zu: other loops than were to be", i);
+        const double all = 2.0 * (double)(s->b * s->h * s->i * s->j) * (double)(3 * s->d + 2 * s->e);
+        if (one->c.joins != (floor.tensor_flops < 0.8 * all) || floor.tensor_flops < 0.1 * all)
+            fail_msg("case %zu: the floor counts %g of %g", i, floor.tensor_flops, all);
+        hr_kernel_destroy(kernel);
+        float *one_thread = gradients_of(one, 1, 0), *more = gradients_of(one, 3, 0);
+        assert_memory_equal(one_thread, more,
+                            (size_t)(s->b * s->h * (s->j * (s->d + s->e) + s->i * s->d)) * sizeof(float));
+        free(one_thread);
+        free(more);
+        free(gradients_of(one, 2, NAN));
+    }
+    device->limits = own;
+}
+
 /* ---- infinities and NaN ---- */
 
 enum { SIDE = 70, DEEP = 8, SIZE = SIDE * DEEP };
@@ -287,8 +376,8 @@ static void test_not_finite(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans), cmocka_unit_test(test_shapes),
-                                       cmocka_unit_test(test_small_caches), cmocka_unit_test(test_lengths),
-                                       cmocka_unit_test(test_not_finite)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_plans),   cmocka_unit_test(test_shapes),    cmocka_unit_test(test_small_caches),
+        cmocka_unit_test(test_lengths), cmocka_unit_test(test_gradients), cmocka_unit_test(test_not_finite)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

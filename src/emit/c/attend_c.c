@@ -1,9 +1,10 @@
-/* Prints the loop of two products with rows between them. In: the stages that go together. Out: text. See
+/* Prints the loop of products with rows between them. In: the stages that go together. Out: text. See
  * attend_c.h.
  *
  * The loop over blocks is a fixed text, contract/contract_attend.h. What a block goes through is printed
- * here: the first product, the functions of the stages of rows, the second product. What they hand to each
- * other is addressed as if all of it were there; a block's arguments say where it would stand.
+ * here: the first products, the functions of the stages of rows, the products that sum over what these make.
+ * What they hand to each other is addressed as if all of it were there; a block's arguments say where it
+ * would stand.
  */
 #include "emit/c/attend_c.h"
 
@@ -66,72 +67,102 @@ static const hr_size *padded_row(hr_sizes *sizes, const between *b) {
     return hr_size_rounded(sizes, row_bytes(sizes, b), LINE - 1, LINE);
 }
 
-/* ---- sizes ---- */
+/* ---- products ---- */
 
-/* args: the fields of contract_attend_sizes, the two choices, threads */
-static int64_t attend_value(const void *plan, const int64_t *args) {
-    const struct contract_attend_sizes sizes = {args[0], args[1], args[2], args[3],
-                                                args[4], args[5], args[6], args[7]};
-    const hr_stage *stages = ((const hr_plan *)plan)->stages;
-    const hr_contract_choice first = hr_contract_choice_of(plan, &stages[args[8] / 2]),
-                             second = hr_contract_choice_of(plan, &stages[args[9] / 2]);
-    return contract_attend_bytes(&sizes, args[8] % 2 ? &first.pairs : &first.blocks,
-                                 args[9] % 2 ? &second.pairs : &second.blocks, args[10]);
+enum { PRODUCTS_MOST = CONTRACT_ATTEND_PRODUCTS };
+
+/* Those of the stages that go together; how many. */
+static int products_of(const hr_plan *plan, hr_run run, int out[PRODUCTS_MOST]) {
+    int count = 0;
+    for (int k = run.first; k <= run.last; k++)
+        if (plan->stages[k].contract) out[count++] = k;
+    return count;
 }
 
-enum { SIZES_FIELDS = 8 };
+/* It sums over the columns of the first one. */
+static bool sums_rows(const hr_plan *plan, hr_run run, int product) {
+    return plan->stages[product].contract->k[0] == plan->stages[run.first].contract->n[0];
+}
 
-/* The fields of contract_attend_sizes. */
-static void sizes_of(hr_sizes *sizes, const hr_plan *plan, int number, const hr_size *out[SIZES_FIELDS]) {
+/* ---- sizes ---- */
+
+enum { SIZES_FIELDS = 6, FIELDS_MOST = SIZES_FIELDS + 2 * PRODUCTS_MOST };
+
+/* args: the fields of contract_attend_sizes, the last stage, threads */
+static int64_t attend_value(const void *context, const int64_t *args) {
+    const hr_plan *plan = context;
+    const int64_t count = args[SIZES_FIELDS - 1], *rest = args + SIZES_FIELDS + 2 * count;
+    struct contract_attend_sizes sizes = {args[0], args[1], args[2], args[3], args[4], count, {0}};
+    hr_contract_choice of[PRODUCTS_MOST];
+    const struct contract_choice *choices[PRODUCTS_MOST][2];
+    int products[PRODUCTS_MOST];
+    products_of(plan, hr_schedule_run(plan, (int)rest[0]), products);
+    for (int i = 0; i < count; i++) {
+        const hr_stage *stage = &plan->stages[products[i]];
+        sizes.shape[2 * i] = args[SIZES_FIELDS + 2 * i];
+        sizes.shape[2 * i + 1] = args[SIZES_FIELDS + 2 * i + 1];
+        of[i] = hr_contract_choice_of(plan, stage);
+        choices[i][0] = &of[i].blocks;
+        choices[i][1] = stage->schedule->product.bf16 ? &of[i].pairs : &of[i].blocks;
+    }
+    return contract_attend_bytes(&sizes, (const struct contract_choice *const(*)[2])choices, rest[1]);
+}
+
+/* The fields of contract_attend_sizes; how many. */
+static int sizes_of(hr_sizes *sizes, const hr_plan *plan, int number, const hr_size *out[FIELDS_MOST]) {
     const hr_run run = hr_schedule_run(plan, number);
-    const hr_contract *first = plan->stages[run.first].contract, *second = plan->stages[run.last].contract;
+    const hr_contract *first = plan->stages[run.first].contract;
     const hr_size *row = hr_size_number(sizes, 0), *area = row;
+    int products[PRODUCTS_MOST], fields = SIZES_FIELDS;
+    const int count = products_of(plan, run, products);
     for (between b = first_between(plan, number); next_between(&b);)
         row = hr_size_sum(sizes, row, padded_row(sizes, &b));
     for (int k = run.first + 1; k < run.last; k++)
-        area = hr_contract_largest(sizes, area, hr_stage_thread_size(sizes, plan, &plan->stages[k]));
+        if (!plan->stages[k].contract)
+            area = hr_contract_largest(sizes, area, hr_stage_thread_size(sizes, plan, &plan->stages[k]));
     out[0] = hr_size_points(sizes, plan->normal, first->batch, first->batch_count);
     out[1] = hr_size_points(sizes, plan->normal, first->m, first->m_count);
-    out[2] = hr_size_points(sizes, plan->normal, first->n, first->n_count);
-    out[3] = hr_size_points(sizes, plan->normal, first->k, first->k_count);
-    out[4] = hr_size_points(sizes, plan->normal, second->n, second->n_count);
-    out[5] = row;
-    out[6] = area;
-    out[7] = hr_size_number(sizes, cache_bytes(plan));
+    out[2] = row;
+    out[3] = area;
+    out[4] = hr_size_number(sizes, cache_bytes(plan));
+    out[5] = hr_size_number(sizes, count);
+    for (int i = 0; i < count; i++) {
+        const hr_contract *c = plan->stages[products[i]].contract;
+        out[fields++] = hr_size_points(sizes, plan->normal, c->n, c->n_count);
+        out[fields++] = hr_size_points(sizes, plan->normal, c->k, c->k_count);
+    }
+    return fields;
 }
 
 static void print_sizes(hr_printer *p, int number) {
     hr_sizes sizes = {0};
-    const hr_size *fields[SIZES_FIELDS];
+    const hr_size *fields[FIELDS_MOST];
     const char *text = NULL;
-    sizes_of(&sizes, p->plan, number, fields);
-    for (int i = 0; i < SIZES_FIELDS; i++) {
+    const int count = sizes_of(&sizes, p->plan, number, fields);
+    for (int i = 0; i < count; i++) {
         const char *field = hr_size_text(p, fields[i]);
-        text = text ? hr_format(p, "%s, %s", text, field) : field;
+        text = text ? hr_format(p, "%s, %s%s", text, i == SIZES_FIELDS ? "{" : "", field) : field;
     }
-    hr_print(p, "const struct contract_attend_sizes sizes = {%s};", text);
+    hr_print(p, "const struct contract_attend_sizes sizes = {%s}};", text);
 }
 
 const hr_size *hr_attend_size(hr_sizes *sizes, const hr_plan *plan, int number, int threads) {
-    const hr_run run = hr_schedule_run(plan, number);
-    const hr_size *size = hr_size_number(sizes, 0), *args[SIZES_FIELDS + 3];
-    if (number != run.last) return size;
-    static const hr_size_function bytes = {.name = "contract_attend_bytes",
-                                           .value = attend_value,
-                                           .record = "contract_attend_sizes",
-                                           .fields = SIZES_FIELDS};
-    const bool first = plan->stages[run.first].schedule->product.bf16,
-               second = plan->stages[run.last].schedule->product.bf16;
-    sizes_of(sizes, plan, number, args);
-    args[SIZES_FIELDS + 2] = hr_size_word(sizes, "threads", threads);
-    for (int i = 0; i <= first; i++)
-        for (int j = 0; j <= second; j++) {
-            args[SIZES_FIELDS] = hr_contract_choice_name(sizes, run.first, i);
-            args[SIZES_FIELDS + 1] = hr_contract_choice_name(sizes, run.last, j);
-            size =
-                hr_contract_largest(sizes, size, hr_size_call(sizes, &bytes, plan, SIZES_FIELDS + 3, args));
-        }
-    return size;
+    static const hr_size_function bytes[PRODUCTS_MOST + 1] = {
+#define BYTES(products)                                                                                      \
+    [products] = {.name = "contract_attend_bytes",                                                           \
+                  .value = attend_value,                                                                     \
+                  .record = "contract_attend_sizes",                                                         \
+                  .fields = SIZES_FIELDS + 2 * (products),                                                   \
+                  .array = SIZES_FIELDS}
+        BYTES(2), BYTES(3), BYTES(4)
+#undef BYTES
+    };
+    const hr_size *args[FIELDS_MOST + 2];
+    if (number != hr_schedule_run(plan, number).last) return hr_size_number(sizes, 0);
+    const int fields = sizes_of(sizes, plan, number, args);
+    args[fields] = hr_size_name(sizes, "stage_", number, "_choices", number);
+    args[fields + 1] = hr_size_word(sizes, "threads", threads);
+    return hr_size_call(sizes, &bytes[(fields - SIZES_FIELDS) / 2], plan, fields + 2, args);
 }
 
 /* ---- a block ---- */
@@ -192,72 +223,106 @@ static void print_keys(hr_printer *p, const hr_stage *head) {
     }
 }
 
+/* One of the products: the `team`th. */
+static void print_product(hr_printer *p, hr_run run, int stage, int team) {
+    const hr_contract *c = p->plan->stages[stage].contract;
+    const char *all = hr_format(p, "(struct contract_attend_span){0, %s}",
+                                sums_rows(p->plan, run, stage) ? hr_emit_points(p, c->n, c->n_count)
+                                                               : hr_emit_points(p, c->k, c->k_count));
+    const bool sums = sums_rows(p->plan, run, stage);
+    hr_print(p, "contract_attend_product(&attend->team[%d], &block, m, rows, %s, %s);", team,
+             sums ? all : "keys", sums ? "keys" : all);
+}
+
 static void print_block(hr_printer *p, int number) {
     const hr_run run = hr_schedule_run(p->plan, number);
-    const hr_contract *first = p->plan->stages[run.first].contract,
-                      *second = p->plan->stages[run.last].contract;
+    const hr_contract *first = p->plan->stages[run.first].contract;
+    int team = 0;
     hr_print(p, "const int64_t row = attend->batch * (%s) + m, most = attend->blocks.rows;",
              hr_emit_points(p, first->m, first->m_count));
     hr_print(p, "char *const between = attend->own + attend->blocks.between;");
     hr_print(p, "arguments block = *a;");
     print_places(p, number);
     print_keys(p, &p->plan->stages[run.first]);
-    hr_print(p, "const struct contract_attend_span depths = {0, %s}, columns = {0, %s};",
-             hr_emit_points(p, first->k, first->k_count), hr_emit_points(p, second->n, second->n_count));
-    hr_print(p, "contract_attend_product(&attend->first, &block, m, rows, keys, depths);");
-    for (int k = run.first + 1; k < run.last; k++)
-        hr_print(p,
-                 "stage_%d_rows(&block, row, row + rows, keys.begin, keys.end, attend->own + "
-                 "attend->blocks.area);",
-                 k);
-    hr_print(p, "contract_attend_product(&attend->second, &block, m, rows, columns, keys);");
+    for (int k = run.first; k <= run.last; k++)
+        if (p->plan->stages[k].contract)
+            print_product(p, run, k, team++);
+        else
+            hr_print(p,
+                     "stage_%d_rows(&block, row, row + rows, keys.begin, keys.end, attend->own + "
+                     "attend->blocks.area);",
+                     k);
+}
+
+static bool takes_pairs(const hr_plan *plan, int stage) {
+    return plan->stages[stage].schedule->product.bf16;
+}
+
+/* Both choices of each product. */
+static void print_choices(hr_printer *p, int number) {
+    int products[PRODUCTS_MOST];
+    const int count = products_of(p->plan, hr_schedule_run(p->plan, number), products);
+    hr_print(p, "static const struct contract_choice *const stage_%d_choices[][2] = {", number);
+    for (int i = 0; i < count; i++)
+        hr_print(p, "    {&stage_%d_choice, &stage_%d_%s},", products[i], products[i],
+                 takes_pairs(p->plan, products[i]) ? "pairs" : "choice");
+    hr_print(p, "};");
+    hr_print(p, "%s", "");
 }
 
 static void print_part(hr_printer *p, int which, int number) {
-    static const char *const names[] = {"first", "second"};
-    if (!p->plan->stages[number].schedule->product.bf16) return;
-    hr_print(p, "if (contract_pairs_serve(&%s)) {", names[which]);
+    if (!takes_pairs(p->plan, number)) return;
+    hr_print(p, "if (contract_pairs_serve(&product_%d)) {", which);
     hr_print(p, "    parts[%d].unit = &contract_pairs_unit;", which);
     hr_print(p, "    parts[%d].choice = &stage_%d_pairs;", which, number);
     hr_print(p, "    pairs = true;");
     hr_print(p, "}");
 }
 
+static bool streams(hr_printer *p, const int *products, int count) {
+    for (int i = 0; i < count; i++)
+        if (hr_contract_streams(p, &p->plan->stages[products[i]])) return true;
+    return false;
+}
+
 static void print_run(hr_printer *p, int number) {
     const hr_run run = hr_schedule_run(p->plan, number);
-    const bool pairs =
-        p->plan->stages[run.first].schedule->product.bf16 || p->plan->stages[run.last].schedule->product.bf16;
-    hr_contract_print_product(p, run.first, "first");
-    hr_contract_print_product(p, run.last, "second");
+    const hr_stage *head = &p->plan->stages[run.first];
+    int products[PRODUCTS_MOST];
+    const int count = products_of(p->plan, run, products);
+    bool pairs = false;
+    for (int i = 0; i < count; i++) {
+        hr_contract_print_product(p, products[i], hr_format(p, "product_%d", i));
+        pairs = pairs || takes_pairs(p->plan, products[i]);
+    }
     print_sizes(p, number);
-    hr_print(p, "struct contract_attend_part parts[] = {{&first, &contract_f32_vectors, &stage_%d_choice},",
-             run.first);
-    hr_print(p, "                                       {&second, &contract_f32_vectors, &stage_%d_choice}};",
-             run.last);
+    hr_print(p, "struct contract_attend_part parts[] = {");
+    for (int i = 0; i < count; i++)
+        hr_print(p, "    {&product_%d, &contract_f32_vectors, &stage_%d_choice},", i, products[i]);
+    hr_print(p, "};");
     if (pairs) {
         hr_print(p, "#ifdef CONTRACT_PAIRS_UNIT");
         hr_print(p, "bool pairs = false;");
-        print_part(p, 0, run.first);
-        print_part(p, 1, run.last);
+        for (int i = 0; i < count; i++)
+            print_part(p, i, products[i]);
         hr_print(p, "if (pairs) contract_pairs_begin();");
         hr_print(p, "#endif");
     }
     hr_print(p, "struct contract_attend attend = contract_attend_of(&sizes, parts, thread, threads, work);");
     hr_print(p, "contract_attend_run(&attend, a, %s, stage_%d_block);",
-             p->plan->stages[run.first].mask_bound || p->plan->stages[run.first].mask_begin ? "true"
-                                                                                            : "false",
-             number);
+             head->mask_bound || head->mask_begin ? "true" : "false", number);
     if (pairs) {
         hr_print(p, "#ifdef CONTRACT_PAIRS_UNIT");
         hr_print(p, "if (pairs) contract_pairs_end();");
         hr_print(p, "#endif");
     }
-    if (hr_contract_streams(p, &p->plan->stages[run.last])) hr_print(p, "stream_end();");
+    if (streams(p, products, count)) hr_print(p, "stream_end();");
 }
 
 hr_status hr_emit_attend(hr_printer *p, int number) {
     hr_printer_stage(p, &p->plan->stages[number]);
     p->lane = -1; /* sizes only */
+    print_choices(p, number);
     hr_text body, *out = hr_print_aside(p, &body);
     print_block(p, number);
     hr_print_back(p, out);

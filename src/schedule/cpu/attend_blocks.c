@@ -1,4 +1,4 @@
-/* Two products with rows between them: a block of rows goes through all before the next block does. In: the
+/* Products with rows between them: a block of rows goes through all before the next block does. In: the
  * plan's regions, scheduled stages. Out: `joins`, `in_blocks`.
  *
  * A thread that takes a block of queries through both products has its scores in cache between them, and no
@@ -21,16 +21,22 @@ enum {
  * for. */
 static hr_status pays(const hr_plan *plan, const hr_region *region, const int64_t *extents, bool *out) {
     const hr_function *function = plan->normal;
-    const hr_contract *c = plan->stages[region->first].contract,
-                      *values = plan->stages[region->last].contract;
-    double batch, rows, keys, deep, columns;
+    const hr_contract *c = plan->stages[region->first].contract;
+    double batch, rows, keys, widths = 0;
     HR_TRY(hr_function_points(function, c->batch, c->batch_count, extents, &batch));
     HR_TRY(hr_function_points(function, c->m, c->m_count, extents, &rows));
     HR_TRY(hr_function_points(function, c->n, c->n_count, extents, &keys));
-    HR_TRY(hr_function_points(function, c->k, c->k_count, extents, &deep));
-    HR_TRY(hr_function_points(function, values->n, values->n_count, extents, &columns));
-    const double packed = keys * (deep + columns), scores = batch * rows * keys;
-    *out = keys >= KEYS_LEAST && rows * ROWS_SHARE >= deep + columns &&
+    for (int k = region->first; k <= region->last; k++) {
+        const hr_contract *product = plan->stages[k].contract;
+        double width;
+        if (!product) continue;
+        const bool sums = k >= region->sums;
+        HR_TRY(hr_function_points(function, sums ? product->n : product->k,
+                                  sums ? product->n_count : product->k_count, extents, &width));
+        widths += width;
+    }
+    const double packed = keys * widths, scores = batch * rows * keys;
+    *out = keys >= KEYS_LEAST && rows * ROWS_SHARE >= widths &&
            packed <= fmax(PACKED_MOST, scores / PACKED_SHARE);
     return HR_OK;
 }
@@ -49,8 +55,8 @@ static void join(hr_plan *plan, const hr_region *region) {
 }
 
 static bool are_vectors(const hr_plan *plan, const hr_region *region) {
-    for (int k = region->first + 1; k < region->last; k++)
-        if (!hr_stage_is_vector(&plan->stages[k])) return false;
+    for (int k = region->first + 1; k < region->sums; k++)
+        if (!plan->stages[k].contract && !hr_stage_is_vector(&plan->stages[k])) return false;
     return true;
 }
 

@@ -14,7 +14,8 @@ static hr_facts facts_of(const hr_device_limits *limits) {
                  copies = (double)COPIES_MOST / 4 / (double)hr_limits_threads(limits);
     return (hr_facts){.set = HR_FACT_THREAD_A_TASK | HR_FACT_AXES_SPLIT | HR_FACT_COLUMNS_ONCE |
                              HR_FACT_COLUMN_POSITIONS | HR_FACT_BYTE_PRODUCTS | HR_FACT_AXES_WRITTEN_OUT |
-                             HR_FACT_TASKS_TRANSPOSED | HR_FACT_NEXT_TASK_AHEAD | HR_FACT_BYTE_DOTS,
+                             HR_FACT_TASKS_TRANSPOSED | HR_FACT_NEXT_TASK_AHEAD | HR_FACT_BYTE_DOTS |
+                             HR_FACT_SCORES_AGAIN,
                       .guess_bytes = 1,
                       /* A core multiplies each vector by itself, and widens what is narrow for each anew; of
                        * more, a product that packs the matrix is done sooner. */

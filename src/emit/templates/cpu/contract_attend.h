@@ -1,7 +1,7 @@
-/* The loop of two products with rows between them: blocks of rows go through all.
+/* The loop of products with rows between them: blocks of rows go through all.
  *
- * In: the products and their units, and a callback that takes a block of rows through both. Out: each block
- * is handed to it once, with both right operands packed.
+ * In: the products and their units, and a callback that takes a block of rows through all. Out: each block
+ * is handed to it once, with the right operands packed.
  */
 
 /* A product, and what multiplies it. */
@@ -14,21 +14,21 @@ struct contract_attend_part {
 /* What one thread knows. */
 struct contract_attend {
     struct contract_attend_blocks blocks;
-    struct contract_f32_team first, second;
-    int64_t batch;
+    struct contract_f32_team team[CONTRACT_ATTEND_PRODUCTS];
+    int64_t products, batch;
     char *own;    /* this thread's memory */
     bool limited; /* what lies past a block's limit may be left out */
 };
 
 typedef uint32_t contract_attend_word __attribute__((may_alias));
 
-/* Takes rows [m, m + rows) of attend->batch through both products. */
+/* Takes rows [m, m + rows) of attend->batch through all products. */
 typedef void contract_attend_fn(const struct arguments *arguments, const struct contract_attend *attend,
                                 int64_t m, int64_t rows);
 
 /* Keys up to which a block goes: `most` in whole steps of every unit. */
 static inline int64_t contract_attend_limit(const struct contract_attend *attend, int64_t most) {
-    const int64_t n = attend->first.product->n;
+    const int64_t n = attend->team[0].product->n;
     if (!attend->limited) return n;
     return contract_min(n, contract_round(contract_max(most, 1), CONTRACT_ATTEND_STEP));
 }
@@ -46,7 +46,8 @@ struct contract_attend_span {
     int64_t begin, end;
 };
 
-/* Rows [m, m + rows) of a product whose right operand stands packed: of its columns and of k these. */
+/* Rows [m, m + rows) of a product whose right operand stands packed: of its columns and of k these. Chains
+ * end at the same places of k wherever they begin, so that sums do not depend on how rows are cut. */
 static void contract_f32_kept(const struct contract_f32_team *team, int64_t m, int64_t rows,
                               struct contract_attend_span columns, struct contract_attend_span depths) {
     const struct contract_blocks *blocks = team->blocks;
@@ -60,10 +61,12 @@ static void contract_f32_kept(const struct contract_f32_team *team, int64_t m, i
     const int64_t begin = depths.begin / team->choice->together;
     const int64_t depth =
         contract_round(contract_ceil(depths.end, team->choice->together), team->choice->step);
-    for (range.k = begin; range.k == begin || range.k < depth; range.k += blocks->k_block) {
-        range.depth = contract_min(blocks->k_block, depth - range.k);
+    bool opens = true, folds = false; /* the next sums begin a chain; there are totals */
+    range.k = begin;
+    do {
+        range.depth = contract_min(contract_min(blocks->k_block, chain - range.k % chain), depth - range.k);
         range.chunk = contract_f32_chunk(team, range.depth);
-        const bool last = range.k + range.depth >= depth;
+        const bool last = range.k + range.depth >= depth, ends = last || (range.k + range.depth) % chain == 0;
         range.least = contract_f32_pack_left(team, m, rows, range.k, range.depth);
         for (range.n = columns.begin; range.n < columns.end; range.n += width) {
             const int64_t panel = range.n / width;
@@ -71,14 +74,15 @@ static void contract_f32_kept(const struct contract_f32_team *team, int64_t m, i
             const int64_t place = blocks->passes > 1 ? panel * blocks->task_rows * width : 0;
             float *sums = tile + place;
             range.columns = contract_min(width, columns.end - range.n);
-            contract_f32_pass(team, &range, (struct contract_f32_panel){packed, least[panel]},
-                              (range.k - begin) % chain == 0, sums);
-            if (blocks->chained && (last || (range.k + range.depth - begin) % chain == 0))
-                contract_f32_fold(sums, totals + place, rows * width, range.k - begin < chain);
+            contract_f32_pass(team, &range, (struct contract_f32_panel){packed, least[panel]}, opens, sums);
+            if (blocks->chained && ends) contract_f32_fold(sums, totals + place, rows * width, !folds);
             if (last && blocks->chained) contract_f32_unfold(totals + place, rows * width, sums);
             if (last) contract_f32_finish(team, &range, sums);
         }
-    }
+        opens = blocks->chained && ends;
+        folds = folds || ends;
+        range.k += range.depth;
+    } while (range.k < depth);
 }
 
 /* The product of rows [m, m + rows), with what the arguments say of them. */
@@ -114,21 +118,36 @@ static bool contract_attend_is_finite(const struct contract_f32_team *team) {
 static struct contract_attend contract_attend_of(const struct contract_attend_sizes *sizes,
                                                  const struct contract_attend_part *parts, int64_t thread,
                                                  int64_t threads, char *scratch) {
-    struct contract_attend attend = {
-        .blocks = contract_attend_blocks(sizes, parts[0].choice, parts[1].choice, threads)};
+    const struct contract_choice *choices[CONTRACT_ATTEND_PRODUCTS];
+    for (int64_t i = 0; i < sizes->count; i++)
+        choices[i] = parts[i].choice;
+    struct contract_attend attend = {.blocks = contract_attend_blocks(sizes, choices, threads),
+                                     .products = sizes->count};
     const struct contract_attend_blocks *blocks = &attend.blocks;
     attend.batch = thread / blocks->team;
     char *shared = scratch + attend.batch * blocks->team_bytes;
     attend.own = shared + blocks->threads + thread % blocks->team * blocks->thread_bytes;
-    attend.first = (struct contract_f32_team){
-        .product = parts[0].product, .unit = parts[0].unit, .choice = parts[0].choice, .shared = shared + 64};
-    attend.second = (struct contract_f32_team){.product = parts[1].product,
-                                               .unit = parts[1].unit,
-                                               .choice = parts[1].choice,
-                                               .shared = shared + blocks->shared_second};
-    attend.first.rank = attend.second.rank = thread % blocks->team;
-    attend.first.own = attend.second.own = attend.own;
+    for (int64_t i = 0; i < attend.products; i++)
+        attend.team[i] = (struct contract_f32_team){.product = parts[i].product,
+                                                    .unit = parts[i].unit,
+                                                    .choice = parts[i].choice,
+                                                    .rank = thread % blocks->team,
+                                                    .shared = shared + blocks->shared[i],
+                                                    .own = attend.own};
     return attend;
+}
+
+/* Packs all right operands of the batch. What `reaches` is, unless one that masked sums meet is not finite.
+ */
+static bool contract_attend_begin_batch(struct contract_attend *attend, bool reaches) {
+    for (int64_t i = 0; i < attend->products; i++) {
+        attend->team[i].batch = attend->batch;
+        contract_attend_pack(&attend->team[i]);
+    }
+    contract_f32_meet(&attend->team[0]);
+    for (int64_t i = 1; i < attend->products && reaches; i++)
+        reaches = contract_attend_is_finite(&attend->team[i]);
+    return reaches;
 }
 
 /* Called by every thread of a parallel region. `reaches`: what lies past a block's limit is 0 times a value.
@@ -136,17 +155,14 @@ static struct contract_attend contract_attend_of(const struct contract_attend_si
 static void contract_attend_run(struct contract_attend *attend, const struct arguments *arguments,
                                 bool reaches, contract_attend_fn *block) {
     const struct contract_attend_blocks *blocks = &attend->blocks;
-    struct contract_f32_team *first = &attend->first, *second = &attend->second;
+    const struct contract_f32_team *first = &attend->team[0];
     int64_t *next = (int64_t *)(first->shared - 64);
     const int64_t m = first->product->m;
-    first->blocks = &blocks->first, second->blocks = &blocks->second;
+    for (int64_t i = 0; i < attend->products; i++)
+        attend->team[i].blocks = &blocks->product[i];
     for (; attend->batch < first->product->batch; attend->batch += blocks->teams) {
-        first->batch = second->batch = attend->batch;
         if (first->rank == 0) __atomic_store_n(next, blocks->count, __ATOMIC_RELAXED);
-        contract_attend_pack(first);
-        contract_attend_pack(second);
-        contract_f32_meet(first);
-        attend->limited = reaches && contract_attend_is_finite(second);
+        attend->limited = contract_attend_begin_batch(attend, reaches);
         int64_t left;
         while ((left = __atomic_fetch_sub(next, 1, __ATOMIC_RELAXED)) > 0) {
             const int64_t row = (left - 1) * blocks->rows;

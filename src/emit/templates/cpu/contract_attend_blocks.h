@@ -1,29 +1,32 @@
-/* How two products with rows between them are cut: blocks of rows that go through all, and where each piece
- * lies in the scratch memory.
+/* How products with rows between them are cut: blocks of rows that go through all, and where each piece lies
+ * in the scratch memory.
  *
  * In: their sizes and the choices of a plan. Out: the rows of a block, byte offsets and the total. The
  * library and the emitted code include this one text, so both lay the scratch out alike.
  *
- * A team of threads packs the right operands of both products of a batch (keys and values) whole. Then each
- * of its threads takes blocks of rows (of queries) through the first product, the rows between and the
- * second.
+ * A team of threads packs the right operands of all products of a batch (keys and values) whole. Then each
+ * of its threads takes blocks of rows (of queries) through the first products, the rows between and the
+ * last ones, which sum over the columns of the first.
  */
+enum { CONTRACT_ATTEND_PRODUCTS = 4 };
+
 struct contract_attend_sizes {
-    int64_t batch, m; /* of both products */
-    int64_t n, k;     /* of the first; n is the k of the second */
-    int64_t columns;  /* the n of the second */
-    int64_t row;      /* bytes of all that stands between the products for a row */
-    int64_t area;     /* bytes of a thread for the rows between */
-    int64_t cache;    /* bytes that a block's rows may take */
+    int64_t batch, m;                            /* of all products */
+    int64_t row;                                 /* bytes of all that stands between the products for a row */
+    int64_t area;                                /* bytes of a thread for the rows between */
+    int64_t cache;                               /* bytes that a block's rows may take */
+    int64_t count;                               /* of products */
+    int64_t shape[2 * CONTRACT_ATTEND_PRODUCTS]; /* n and k of each */
 };
 
 struct contract_attend_blocks {
-    int64_t teams, team;          /* batches at a time, threads a batch */
-    int64_t rows, count;          /* of a block, and how many of those a batch has */
-    struct contract_blocks first; /* `right` and `least` within what a team shares, others a thread's */
-    struct contract_blocks second;
-    int64_t shared_second, threads; /* byte offsets in a team's memory */
-    int64_t area, between;          /* byte offsets in a thread's memory */
+    int64_t teams, team; /* batches at a time, threads a batch */
+    int64_t rows, count; /* of a block, and how many of those a batch has */
+    /* `right` and `least` within what a team shares, others a thread's */
+    struct contract_blocks product[CONTRACT_ATTEND_PRODUCTS];
+    int64_t shared[CONTRACT_ATTEND_PRODUCTS]; /* byte offsets in a team's memory */
+    int64_t threads;                          /* the same */
+    int64_t area, between;                    /* byte offsets in a thread's memory */
     int64_t team_bytes, thread_bytes, bytes;
 };
 
@@ -67,26 +70,31 @@ static inline int64_t contract_attend_rows(const struct contract_attend_sizes *s
     return contract_min(contract_max(rows, unit), contract_max(sizes->m, 1));
 }
 
-static inline struct contract_attend_blocks contract_attend_blocks(const struct contract_attend_sizes *sizes,
-                                                                   const struct contract_choice *first,
-                                                                   const struct contract_choice *second,
-                                                                   int64_t threads) {
-    const int64_t line = 64;
+static inline struct contract_attend_blocks
+contract_attend_blocks(const struct contract_attend_sizes *sizes,
+                       const struct contract_choice *const *choices, int64_t threads) {
+    const int64_t line = 64, products = sizes->count;
     struct contract_attend_blocks blocks = {0};
-    blocks.rows = contract_attend_rows(sizes, second->rows, threads);
+    int64_t packed = 0;
+    for (int64_t i = 0; i < products; i++)
+        packed += sizes->shape[2 * i] * sizes->shape[2 * i + 1] / choices[i]->together * choices[i]->element;
+    blocks.rows = contract_attend_rows(sizes, choices[products - 1]->rows, threads);
     blocks.count = contract_ceil(sizes->m, blocks.rows);
-    const int64_t packed =
-        sizes->n * (sizes->k / first->together * first->element + sizes->columns * second->element);
     const bool even = sizes->batch >= 4 * threads || sizes->batch % threads == 0;
     const bool apart = even && packed * threads <= CONTRACT_ATTEND_BYTES;
     blocks.teams = apart ? threads : 1;
     blocks.team = apart ? 1 : threads;
-    blocks.first = contract_blocks_kept(first, blocks.rows, sizes->n, sizes->k, blocks.team);
-    blocks.second = contract_blocks_kept(second, blocks.rows, sizes->columns, sizes->n, blocks.team);
-    blocks.shared_second = line + blocks.first.team_bytes; /* the team's task counter lies before the first */
-    blocks.threads = contract_round(blocks.shared_second + blocks.second.team_bytes, 4096);
-    /* The products of a thread do not work at a time. */
-    blocks.area = contract_round(contract_max(blocks.first.thread_bytes, blocks.second.thread_bytes), line);
+    int64_t shared = line; /* the team's task counter lies before the first */
+    for (int64_t i = 0; i < products; i++) {
+        struct contract_blocks *of = &blocks.product[i];
+        *of = contract_blocks_kept(choices[i], blocks.rows, sizes->shape[2 * i], sizes->shape[2 * i + 1],
+                                   blocks.team);
+        blocks.shared[i] = shared;
+        shared += of->team_bytes;
+        /* The products of a thread do not work at a time. */
+        blocks.area = contract_max(blocks.area, contract_round(of->thread_bytes, line));
+    }
+    blocks.threads = contract_round(shared, 4096);
     blocks.between = blocks.area + contract_round(sizes->area, line);
     const int64_t end = blocks.between + contract_round(blocks.rows * sizes->row, line);
     blocks.thread_bytes =
@@ -96,12 +104,17 @@ static inline struct contract_attend_blocks contract_attend_blocks(const struct 
     return blocks;
 }
 
-/* Enough for any number of threads up to `threads`. */
+/* Enough for any number of threads up to `threads`, whichever of its two choices a product takes. */
 static inline int64_t contract_attend_bytes(const struct contract_attend_sizes *sizes,
-                                            const struct contract_choice *first,
-                                            const struct contract_choice *second, int64_t threads) {
+                                            const struct contract_choice *const (*choices)[2],
+                                            int64_t threads) {
     int64_t bytes = 0;
-    for (int64_t count = 1; count <= threads; count++)
-        bytes = contract_max(bytes, contract_attend_blocks(sizes, first, second, count).bytes);
+    for (int64_t way = 0; way < (int64_t)1 << sizes->count; way++) {
+        const struct contract_choice *chosen[CONTRACT_ATTEND_PRODUCTS];
+        for (int64_t i = 0; i < sizes->count; i++)
+            chosen[i] = choices[i][way >> i & 1];
+        for (int64_t count = 1; count <= threads; count++)
+            bytes = contract_max(bytes, contract_attend_blocks(sizes, chosen, count).bytes);
+    }
     return bytes;
 }
