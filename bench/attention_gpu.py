@@ -8,7 +8,8 @@ out:  a table; with --out a page of it. TFLOP/s counts the products of the pairs
 
 All competitors of a case read the same arrays and run in turn; before each run other data goes through the L2. A figure is
 the median of the rounds, a ratio the median of the rounds' own ratios. Each result is compared with attention in f32 of
-some heads: the norm of the difference over that of the result.
+some heads: the norm of the difference over that of the result. Memory is what the driver has less of after the first run,
+all but arrays and results: scratch memory, and the kernel itself.
 """
 
 import math
@@ -111,7 +112,21 @@ def exact(name, a, b, h):
 
 # ---- competitors: run() makes `result` ----
 
-class Ours:
+class Prepared:
+    """A kernel of the text, bound to arrays, run once: `seconds` to its first use, `memory` bytes that it took."""
+
+    def prepare(self, file, name, arrays):
+        torch.cuda.synchronize()
+        free = torch.cuda.mem_get_info()[0]
+        begin = time.perf_counter()
+        self.run = hr.kernel(file, name).bind(**arrays).prepare()
+        self.seconds = time.perf_counter() - begin
+        self.run()
+        torch.cuda.synchronize()
+        self.memory = free - torch.cuda.mem_get_info()[0]
+
+
+class Ours(Prepared):
     def __init__(self, case, a):
         name = case[0]
         self.result = torch.empty_like(a.q)
@@ -124,9 +139,7 @@ class Ours:
             arrays["prefix"] = a.prefix
         if name == "documents":
             arrays["document"] = a.document
-        begin = time.perf_counter()
-        self.run = hr.kernel(HERE / "attention_scores.hr", name).bind(**arrays).prepare()
-        self.seconds = time.perf_counter() - begin
+        self.prepare(HERE / "attention_scores.hr", name, arrays)
 
 
 class Sdpa:
@@ -153,7 +166,7 @@ class Flex:
         self.result = self.function(self.a.q, self.a.k, self.a.v, score_mod=self.score, block_mask=self.mask)
 
 
-class OursBackward:
+class OursBackward(Prepared):
     def __init__(self, case, a):
         _, b, h, g, n, d = case
         q, k, v = (t.detach().requires_grad_() for t in (a.q, a.k, a.v))
@@ -162,10 +175,8 @@ class OursBackward:
         self.out = torch.randn_like(a.q)
         self.o, self.lse = o.contiguous(), lse.reshape(b, h, n).float().contiguous()
         dq, dk, dv = self.result = [torch.empty_like(a.q) for _ in range(3)]
-        begin = time.perf_counter()
-        self.run = hr.kernel(HERE.parent / "kernels" / "attention_backward.hr", "attention_backward").bind(
-            do=self.out, q=a.q, k=a.k, v=a.v, o=self.o, lse=self.lse, dq=dq, dk=dk, dv=dv).prepare()
-        self.seconds = time.perf_counter() - begin
+        self.prepare(HERE.parent / "kernels" / "attention_backward.hr", "attention_backward",
+                     dict(do=self.out, q=a.q, k=a.k, v=a.v, o=self.o, lse=self.lse, dq=dq, dk=dk, dv=dv))
 
 
 class SdpaBackward:
@@ -225,7 +236,8 @@ def measure(clock, case, rounds, flex):
     made = bench.first_runs(competitors_of(case, a, flex), row)
     if "headroom" not in made:
         return row
-    row["error"], row["first use"] = worst_of(case, a, made["headroom"]), made["headroom"].seconds
+    ours = made["headroom"]
+    row["error"], row["first use"], row["memory"] = worst_of(case, a, ours), ours.seconds, ours.memory
     times = bench.in_turn(clock, made, rounds, row)
     for name in made:
         row[name] = flops(case) / statistics.median(times[name]) * 1e-12
@@ -244,7 +256,8 @@ def line(row):
                                                                                   "FlexAttention")]
     best = next((p for p in ("cuDNN", "FlexAttention") if p in peers), None)
     cells += [f"{row[best + ' ratio']:.2f}" if best else "–", f"{row['error']:.1e}" if "error" in row else "–",
-              f"{row['first use']:.1f} s" if "first use" in row else "–"]
+              f"{row['first use']:.1f} s" if "first use" in row else "–",
+              f"{row['memory'] / 1e6:.1f} MB" if "memory" in row else "–"]
     return "| " + " | ".join(cells) + " |"
 
 
@@ -267,8 +280,8 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = False
     bench.stream_of_its_own()
     clock = bench.Clock()
-    lines = ["| case | headroom | cuDNN | FlashAttention-2 | FlexAttention | ours over cuDNN or Flex | error | first use |",
-             "|---|---|---|---|---|---|---|---|"]
+    lines = ["| case | headroom | cuDNN | FlashAttention-2 | FlexAttention | ours over cuDNN or Flex | error | first use | memory |",
+             "|---|---|---|---|---|---|---|---|---|"]
     rows = bench.table(options, CASES, lines,
                        lambda case: measure(clock, case, options.rounds, options.flex), line)
     lines += [""] + [f"- {mean}" for mean in means(rows)]

@@ -230,26 +230,26 @@ static bool rounds(const hr_graph *graph, int tensor) {
     return false;
 }
 
-/* Some product sums over what are this one's columns: these are scores. */
-static bool is_summed(const inlining *s, const hr_contract *contracts, const hr_contract *scores) {
+/* The product that sums over what are this one's columns: these are scores. NULL = none does. */
+static const hr_contract *sum_over(const inlining *s, const hr_contract *contracts,
+                                   const hr_contract *scores) {
     for (int i = 0; i < s->graph->function->statement_count; i++)
         if (s->products[i] && contracts[i].k_count == 1 && scores->n_count == 1 &&
             contracts[i].k[0] == scores->n[0])
-            return true;
-    return false;
+            return &contracts[i];
+    return NULL;
 }
 
-/* Where softmax between products is one kernel, queries and keys that are rounded to 16 bits are brought as
- * such: they are made once, before it. */
+/* Where softmax between products is one kernel, queries, keys and values that are rounded to 16 bits are
+ * brought as such: they are made once, before it. */
 static void keep_rounded(const inlining *s, const hr_contract *contracts, const hr_contract *scores,
                          bool *elsewhere) {
-    const hr_expr *sides[] = {scores->left, scores->right};
-    for (int side = 0; side < 2; side++) {
-        const hr_expr *element = sides[side];
-        if (element->op == HR_OP_ELEMENT && rounds(s->graph, element->tensor) &&
-            is_summed(s, contracts, scores))
-            elsewhere[element->tensor] = true;
-    }
+    const hr_contract *values = sum_over(s, contracts, scores);
+    if (!values) return;
+    const hr_expr *sides[] = {scores->left, scores->right, hr_expr_within(values->right)};
+    for (int side = 0; side < 3; side++)
+        if (sides[side]->op == HR_OP_ELEMENT && rounds(s->graph, sides[side]->tensor))
+            elsewhere[sides[side]->tensor] = true;
 }
 
 hr_status hr_pass_operands(hr_graph *graph, const int64_t *extents, unsigned facts) {

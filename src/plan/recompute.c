@@ -96,22 +96,25 @@ static bool costs_less(const hr_graph *graph, const hr_plan *plan, const hr_stat
     return s.there && s.bytes * readers <= own * (1 + readers);
 }
 
-static bool is_operand(const hr_contract *c, int tensor) {
-    return (c->left->op == HR_OP_ELEMENT && c->left->tensor == tensor) ||
-           (c->right->op == HR_OP_ELEMENT && c->right->tensor == tensor);
+static bool is_element_of(const hr_expr *operand, int tensor) {
+    return operand->op == HR_OP_ELEMENT && operand->tensor == tensor;
 }
 
-/* Queries or keys of attention, which one kernel brings as they lie: a product sums over its columns. */
+/* Queries, keys or values of attention, which one kernel brings as they lie: a product sums over the columns
+ * of another one. */
 static bool is_brought(const hr_graph *graph, const hr_plan *plan, int tensor) {
     if (!hr_plan_knows(plan, HR_FACT_FEW_QUERIES) ||
         hr_dtype_size(graph->function->tensors[tensor].dtype) > 2)
         return false;
     for (int i = 0; i < plan->stage_count; i++) {
         const hr_contract *scores = plan->stages[i].contract;
-        if (!scores || scores->n_count != 1 || !is_operand(scores, tensor)) continue;
+        if (!scores || scores->n_count != 1) continue;
         for (int j = i + 1; j < plan->stage_count; j++) {
             const hr_contract *values = plan->stages[j].contract;
-            if (values && values->k_count == 1 && values->k[0] == scores->n[0]) return true;
+            if (values && values->k_count == 1 && values->k[0] == scores->n[0] &&
+                (is_element_of(scores->left, tensor) || is_element_of(scores->right, tensor) ||
+                 is_element_of(hr_expr_within(values->right), tensor)))
+                return true;
         }
     }
     return false;

@@ -228,6 +228,13 @@ static const char *const texts[] = {
     /* scores that are the product itself */
     TEXT("", DOT, WEIGHED),
     TEXT("", "where(j <= i, " DOT ", -inf)", WEIGHED),
+    /* all three */
+    TEXT_AFTER(", w: f32[D], u: f32[E]",
+               "    x[b, i, d] = bf16(q[b, i, d] * w[d])\n"
+               "    y[b, j, d] = bf16(k[b, j, d] * w[d])\n"
+               "    z[b, j, e] = bf16(v[b, j, e] * u[e])\n",
+               "where(j <= i, sum[d](x[b, i, d] * y[b, j, d]) * rsqrt(D), -inf)",
+               "sum[j](softmax[j](s[b, i, j]) * z[b, j, e])"),
     /* the first keys beside a window */
     TEXT("", "where(j <= i and (j > i - 40 or j < 4), " SCALED ", -inf)", WEIGHED),
     /* ranges of a query: its own place, a window, data; rows without keys are 0 */
