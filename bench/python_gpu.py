@@ -2,7 +2,7 @@
 """headroom from Python on a GPU: what a call costs beside Triton's and CuPy's, and torch.compile's backends beside each
 other.
 
-  python_gpu.py [--calls] [--models NAME,NAME] [--ways WAY,WAY] [--steps N] [--together] [--profile FOLDER] [--out FILE.md]
+  python_gpu.py [--calls] [--models NAME,NAME] [--ways WAY,WAY] [--steps N] [--together ways|models] [--profile FOLDER] [--out FILE.md]
 
 in:   the package headroom (PYTHONPATH=BUILD/python_package), PyTorch; Triton and CuPy where they are installed
 out:  two tables; with --out a page of them
@@ -225,21 +225,17 @@ class Apart:
 
 
 def rows_of(names, ways, options):
-    """Each model's rows; with --together the first steps run at the same time, and the others one after another."""
-    if options.together:
-        made = {name: {way: Apart(name, way, options) for way in ways} for name in names}
-        for each in (each for rows in made.values() for each in rows.values()):
-            each.line("ready")
-        for name, rows in made.items():
-            yield name, {way: each.result() for way, each in rows.items()}
-        return
-    for name in names:
-        rows = {}
-        for way in ways:
-            apart = Apart(name, way, options)
+    """Each model's rows. First steps of what runs together run at the same time, the other steps one after another."""
+    whole = [(name, way) for name in names for way in ways]
+    sets = {"models": [whole], "ways": [[(name, way) for way in ways] for name in names]}
+    rows = {name: {} for name in names}
+    for together in sets.get(options.together, [[each] for each in whole]):
+        made = {each: Apart(*each, options) for each in together}
+        for apart in made.values():
             apart.line("ready")
-            rows[way] = apart.result()
-        yield name, rows
+        for (name, way), apart in made.items():
+            rows[name][way] = apart.result()
+    yield from rows.items()
 
 
 def model_lines(names, options):
@@ -274,7 +270,8 @@ def main():
     parser.add_argument("--models", default="")
     parser.add_argument("--ways", default=",".join(WAYS))
     parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--together", action="store_true", help="all first steps at the same time: they take longer")
+    parser.add_argument("--together", choices=("ways", "models"),
+                        help="first steps of a model's ways, or of all, at the same time: they take longer")
     parser.add_argument("--profile", help="a folder for what a step runs on the device")
     parser.add_argument("--seconds", type=int, default=120, help="at most this long for a model in one way")
     parser.add_argument("--one", help=argparse.SUPPRESS)

@@ -32,7 +32,8 @@ typedef struct binding {
     PyObject *errors[STATUS_COUNT]; /* by hr_status; none for HR_OK */
     PyObject *adapters;             /* dict: an array's type -> its Adapter */
     PyObject *adapter_make;         /* callable: an array's type -> a new Adapter; NULL until it is given */
-    PyTypeObject *adapter_type, *device_type, *kernel_type, *run_type, *diagnosis_type, *recording_type;
+    PyTypeObject *adapter_type, *device_type, *kernel_type, *run_type, *diagnosis_type, *recording_type,
+        *fixed_type;
 #define BINDING_NAME(name) PyObject *name_##name;
     BINDING_NAMES(BINDING_NAME)
 #undef BINDING_NAME
@@ -139,7 +140,8 @@ extern PyMethodDef kernel_bench_methods[];
 
 /* ---- types, made with the module ---- */
 
-extern PyType_Spec adapter_spec, device_spec, kernel_spec, run_spec, diagnosis_spec, recording_spec;
+extern PyType_Spec adapter_spec, device_spec, kernel_spec, run_spec, diagnosis_spec, recording_spec,
+    fixed_spec;
 
 /* A Run that owns `result`. */
 PyObject *run_wrap(binding *binding, hr_run_result *result);

@@ -121,7 +121,8 @@ static int types_make(PyObject *module, binding *binding) {
         PyTypeObject **place;
     } types[] = {{&adapter_spec, &binding->adapter_type},     {&device_spec, &binding->device_type},
                  {&kernel_spec, &binding->kernel_type},       {&run_spec, &binding->run_type},
-                 {&diagnosis_spec, &binding->diagnosis_type}, {&recording_spec, &binding->recording_type}};
+                 {&diagnosis_spec, &binding->diagnosis_type}, {&recording_spec, &binding->recording_type},
+                 {&fixed_spec, &binding->fixed_type}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         *types[i].place = (PyTypeObject *)PyType_FromModuleAndSpec(module, types[i].spec, NULL);
         if (!*types[i].place || PyModule_AddType(module, *types[i].place) < 0) return -1;

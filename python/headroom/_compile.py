@@ -7,6 +7,7 @@ product or an attention becomes a text where the target is one on which that is 
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ from . import torch as operators
 from ._attention import ATTENTIONS, Attention, attention_of, attention_text, drop_rest
 from ._capture import Captured, device_of, is_capturable, passed_results
 from ._groups import groups_of
-from ._operators import VIEWS, aten, is_product, is_shown, is_source, readers_of, value_of
+from ._operators import VIEWS, aten, is_product, is_shown, is_source, readers_of, sizes_of, value_of
 from ._shapes import drop_assertions, join_axes, prefer_channels_last
 from ._writer import Text, text_of
 
@@ -201,17 +202,44 @@ class _Fused(torch.nn.Module):
     def __init__(self, op: operators.Op, text: Text) -> None:
         super().__init__()
         self.op = op
+        self._text = text
         self._orders = [_turn(value_of(node), order) for node, order in text.inputs]
         self._backs = [_turn_back(value_of(node), order) for node, order in text.outputs]
+        self._call = self._first
 
     def forward(self, *inputs: torch.Tensor) -> Any:
+        made = self._call(*inputs)
+        if made is NotImplemented:  # a tensor without elements
+            return self._traced(*inputs)
+        return made if self.op._several else made[0]
+
+    __call__ = forward  # a module's own way there takes as long as a launch
+
+    def _first(self, *inputs: torch.Tensor) -> Any:
+        """The kernel is loaded where its arrays are."""
+        operands = (*self._text.inputs, *self._text.outputs)
+        nodes = [node for node, _ in self._text.outputs]
+        kernel = self.op.kernel._route(str(value_of(nodes[0]).device))
+        places = tuple((tuple(sizes_of(node)[axis] for axis in order), tuple(order)) for node, order in operands)
+        makers = tuple(_maker(value_of(node), order) for node, order in self._text.outputs)
+        self._call = _headroom.Fixed(kernel, places, makers).call
+        return self._call(*inputs)
+
+    def _traced(self, *inputs: torch.Tensor) -> Any:
         given = tuple(each if turn is None else turn(each) for each, turn in zip(inputs, self._orders))
-        made = self.op.kernel.attempt(given, {})
-        if made is NotImplemented:
-            made = self.op(*given)
+        made = self.op(*given)
         results = made if self.op._several else (made,)
         results = tuple(each if turn is None else turn(each) for each, turn in zip(results, self._backs))
         return results if self.op._several else results[0]
+
+
+def _maker(value: torch.Tensor, order: list[int]) -> Callable[[], torch.Tensor]:
+    """Makes a result whose axes lie in this order without gaps."""
+    strides, dense = list(value.stride()), 1
+    for axis in reversed(order if value.dim() else []):
+        strides[axis] = dense
+        dense *= value.shape[axis]
+    return functools.partial(torch.empty_strided, value.size(), strides, dtype=value.dtype, device=value.device)
 
 
 _Turn = Callable[[torch.Tensor], torch.Tensor]

@@ -71,9 +71,11 @@ def _torch_adapter(kind: type) -> _headroom.Adapter:
     def empty(like: Any, shape: tuple[int, ...], dtype: Any) -> Any:
         return torch.empty(shape, dtype=dtype, device=like.device)
 
-    def stream(number: int) -> int:
+    def stream_of(number: int) -> int:
         return torch.cuda.current_stream(number).cuda_stream
 
+    # What Triton and Inductor ask, too: without an object of the stream.
+    stream = getattr(torch._C, "_cuda_getCurrentRawStream", stream_of)
     plain = kind in (torch.Tensor, torch.nn.Parameter)
     reader = TENSOR if plain else REDIRECT  # FakeTensor and its like have no elements
     return _adapter(reader, empty, torch_dtypes(torch), stream, torch.is_grad_enabled)

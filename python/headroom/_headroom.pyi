@@ -70,6 +70,16 @@ class Kernel:
     def check(self, points: int, /) -> dict[str, Any]: ...
 
 @final
+class Fixed:
+    def __new__(
+        cls,
+        kernel: Kernel,
+        operands: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...],
+        makers: tuple[Callable[[], Any], ...],
+    ) -> Fixed: ...
+    def call(self, *inputs: Any) -> tuple[Any, ...]: ...
+
+@final
 class Run:
     def report(self, form: str, width: int, /) -> str: ...
 

@@ -1,6 +1,7 @@
 """Calls with NumPy's arrays: values, strides, dtypes, shapes, out=, lifetimes, threads."""
 
 import gc
+import sys
 import threading
 import unittest
 
@@ -205,6 +206,25 @@ class Threads(unittest.TestCase):
         for each in threads:
             each.join()
         self.assertEqual(wrong, [])
+
+    def test_others_run_meanwhile(self):
+        """Without a switch by the clock, another thread runs only where this one lets go of the interpreter."""
+        kernel, x = hr.kernel(texts.SOFTMAX), np.ones((512, 512), np.float32)
+        kernel(x)
+        self.addCleanup(sys.setswitchinterval, sys.getswitchinterval())
+        sys.setswitchinterval(1000)
+        gate, ran = threading.Lock(), []
+        gate.acquire()
+        other = threading.Thread(target=lambda: gate.acquire() and ran.append(True))
+        other.start()
+        gate.release()
+        for _ in range(1000):
+            kernel(x)
+            if ran:
+                break
+        before_it_ended = bool(ran)
+        other.join()
+        self.assertTrue(before_it_ended)
 
     def test_loaded_by_many(self):
         made = []

@@ -4,6 +4,7 @@ import ast
 import importlib.util
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -43,6 +44,19 @@ class Stub(unittest.TestCase):
 
     def test_marked_as_typed(self):
         self.assertTrue((pathlib.Path(_headroom.__file__).parent / "py.typed").is_file())
+
+    def test_one_file_for_all_later_pythons(self):
+        """The stable ABI has few names that begin with an underscore."""
+        self.assertTrue(_headroom.__file__.endswith(".abi3.so"))
+        nm = shutil.which("nm")
+        if nm is None:
+            self.skipTest("nm (binutils) is not installed")
+        said = subprocess.run(
+            [nm, "-D", "--undefined-only", _headroom.__file__], capture_output=True, text=True, check=True
+        )
+        names = {line.split()[-1] for line in said.stdout.splitlines() if " _Py" in line}
+        known = {"_Py_Dealloc", "_Py_NoneStruct", "_Py_TrueStruct", "_Py_FalseStruct", "_Py_NotImplementedStruct"}
+        self.assertEqual({name for name in names - known if not name.endswith("_SizeT")}, set())
 
     @unittest.skipUnless(
         importlib.util.find_spec("mypy") and importlib.util.find_spec("torch"), "mypy or PyTorch is not installed"
