@@ -235,7 +235,8 @@ def rows_of(names, ways, options):
             apart.line("ready")
         for (name, way), apart in made.items():
             rows[name][way] = apart.result()
-    yield from rows.items()
+        for name in [name for name, each in rows.items() if len(each) == len(ways)]:
+            yield name, rows.pop(name)
 
 
 def model_lines(names, options):
