@@ -1,6 +1,7 @@
 """Calls with PyTorch's tensors on a GPU, for `make test-gpu`: values, streams, graphs, threads, wrong devices."""
 
 import gc
+import importlib.util
 import random
 import threading
 import unittest
@@ -150,6 +151,18 @@ class Gpu(unittest.TestCase):
         for each in threads:
             each.join()
         self.assertEqual(wrong, [])
+
+    @unittest.skipUnless(importlib.util.find_spec("cupy"), "CuPy is not installed")
+    def test_cupy(self):
+        import cupy
+
+        x = torch.randn(8, 16, device="cuda")
+        with cupy.cuda.Stream(non_blocking=True) as stream:
+            mine = cupy.asarray(x.cpu().numpy())
+            y = hr.kernel(texts.SOFTMAX)(mine[:, ::-1])
+            self.assertIsInstance(y, cupy.ndarray)
+            stream.synchronize()
+        torch.testing.assert_close(torch.from_numpy(y.get()), torch.softmax(x.flip(1), 1).cpu(), rtol=2e-5, atol=2e-5)
 
     def test_both_devices(self):
         softmax = hr.kernel(texts.SOFTMAX)

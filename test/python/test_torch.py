@@ -11,6 +11,7 @@ if importlib.util.find_spec("torch") is None:
 
 import headroom.torch
 import torch
+from headroom import _headroom
 
 SCALED = """
 kernel scaled(x: T[M, N], gain: f32[N], bias: f32 = 0.5) -> (y: T[M, N], peak: f32[M], place: i32[M]) {
@@ -53,6 +54,46 @@ class Calls(unittest.TestCase):
         torch.nn.functional.rms_norm(x, (8,), w, 1e-6).sum().backward()
         torch.testing.assert_close(gx, x.grad)
         torch.testing.assert_close(gw, w.grad)
+
+
+class KnownShapes(unittest.TestCase):
+    """The way in which a compiled graph calls its kernels."""
+
+    TEXT = """
+    kernel pick(table: f32[5, 4], at: i64[3], one: f32[1]) -> (y: f32[3, 4], top: bf16[3]) {
+        y[i, c] = table[at[i], c] * one[0]
+        top[i] = bf16(max[c](y[i, c]))
+    }"""
+
+    def made(self, operands=None):
+        makers = (lambda: torch.empty(3, 4), lambda: torch.empty(3, dtype=torch.bfloat16))
+        places = (((5, 4), (1, 0)), ((3,), (0,)), ((1,), (0,)), ((3, 4), (0, 1)), ((3,), (0,)))
+        return _headroom.Fixed(hr.kernel(self.TEXT)._route("cpu"), operands or places, makers).call
+
+    def test_where_tensors_lie_and_how(self):
+        call, one = self.made(), torch.tensor(2.0)  # without axes; the table's are the other way round
+        for table in (torch.randn(4, 5), torch.randn(5, 4).t(), torch.randn(4, 10)[:, ::2]):
+            at = torch.tensor([4, 0, 4, 2, 1, 0])[::2]
+            y, top = call(table, at, one)
+            torch.testing.assert_close(y, table.t()[at] * 2)
+            torch.testing.assert_close(top, y.amax(1).bfloat16())
+
+    def test_no_elements(self):
+        with torch._subclasses.FakeTensorMode():
+            empty = torch.empty(4, 5)
+        self.assertIs(self.made()(empty, torch.zeros(3, dtype=torch.int64), torch.ones(1)), NotImplemented)
+
+    def test_wrong(self):
+        call, table, at = self.made(), torch.randn(4, 5), torch.tensor([0, 1, 5])
+        with self.assertRaises(hr.OutOfRange):
+            call(table, at, torch.ones(1))
+        with self.assertRaisesRegex(TypeError, "3 parameters, and 2"):
+            call(table, at)
+        with self.assertRaises(TypeError):
+            call(table, at, 1.0)
+        for operands in ((), (((5, 4), (0,)),) * 5, (((5,), (0,)),) * 5):
+            with self.assertRaises(ValueError):
+                self.made(operands or (((5, 4), (0, 1)),))
 
 
 class Operators(unittest.TestCase):
