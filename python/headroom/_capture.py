@@ -19,9 +19,10 @@ from torch.utils._pytree import tree_leaves
 
 from . import _headroom
 from ._kernel import Kernel
-from ._operators import value_of
+from ._operators import is_shown, value_of
 
 COPIED = 64 << 20  # bytes of inputs and results that a call copies at most: some 30 us of an H200
+FEWEST = 8  # launches of a graph that is worth it: its own launch and the copies cost as much as some
 ANEW = 4  # captures of a graph whose inputs keep moving; then it runs as it is
 
 Run = Callable[..., Sequence[Any]]
@@ -35,6 +36,12 @@ def is_capturable(graph: GraphModule) -> bool:
     """Whether the whole graph is work of one GPU that is the same at each call: no changed input, no random number, no
     size that depends on data, nothing of another library."""
     return device_of(graph) is not None and all(map(_is_repeatable, graph.graph.nodes))
+
+
+def is_worth(graph: GraphModule) -> bool:
+    """Whether it launches often enough; what is a view launches nothing."""
+    work = [node for node in graph.graph.nodes if node.op in ("call_function", "call_module")]
+    return sum(node.target is not operator.getitem and not is_shown(node) for node in work) >= FEWEST
 
 
 def device_of(graph: GraphModule) -> torch.device | None:

@@ -25,7 +25,7 @@ from torch.fx import Graph, GraphModule, Node
 from . import _headroom
 from . import torch as operators
 from ._attention import ATTENTIONS, Attention, attention_of, attention_text, drop_rest
-from ._capture import Captured, device_of, is_capturable, passed_results
+from ._capture import Captured, device_of, is_capturable, is_worth, passed_results
 from ._groups import groups_of
 from ._operators import VIEWS, aten, is_product, is_shown, is_source, readers_of, sizes_of, value_of
 from ._shapes import drop_assertions, join_axes, prefer_channels_last
@@ -382,7 +382,7 @@ def _direct(graph: GraphModule) -> Callable[..., Any]:
 def _captured(graph: GraphModule) -> Callable[..., Any]:
     """The graph's function, by a CUDA graph where it can be one."""
     device = device_of(graph)
-    if device is None or not is_capturable(graph):
+    if device is None or not is_capturable(graph) or not is_worth(graph):
         return _direct(graph)
     kernels = [each.op.kernel for each in graph.children() if isinstance(each, _Fused)]
     return Captured(graph.forward, device, passed_results(graph), kernels)

@@ -154,6 +154,18 @@ class Graphs(unittest.TestCase):
         self.assertEqual(_capture.passed_results(made), {1: 1})
         self.assertEqual(_capture.device_of(made).type, "cuda")
 
+    def test_few_launches(self):
+        made = self.graph(lambda x: [torch.relu(x).view(6)], (2, 3))
+        self.assertTrue(_capture.is_capturable(made))
+        self.assertFalse(_capture.is_worth(made))
+
+        def long(x):
+            for _ in range(_capture.FEWEST):
+                x = torch.relu(x + 1)
+            return [x]
+
+        self.assertTrue(_capture.is_worth(self.graph(long, (2, 3))))
+
     def test_what_differs_between_calls(self):
         for function in (
             lambda x: [x.add_(1)],
