@@ -37,6 +37,20 @@ class Measures(unittest.TestCase):
         self.assertTrue(check.right)
         self.assertGreater(check.points, 0)
 
+    def test_floor(self):
+        floor = self.kernel.floor(self.x)
+        self.assertEqual(floor.bytes, 2 * self.x.nbytes)
+        self.assertIn(floor["bound"], ("launch", "memory", "vector", "special"))
+        self.assertGreater(floor.seconds, 0)
+        self.assertIn("bound by", repr(floor))
+        with self.assertRaises(AttributeError):
+            floor.second  # noqa: B018
+
+    def test_a_wrong_result_is_no_exception(self):
+        check = hr.Check({"right": False, "max_error": 2.0, "tolerance": 1e-6, "points": 3, "where": "y[0]"})
+        self.assertFalse(check)
+        self.assertIn("WRONG", repr(check))
+
     def test_plan_and_source(self):
         self.assertIn("row", self.kernel.plan(self.x))
         self.assertIn("kernel_softmax", self.kernel.source(M=5, N=7))
