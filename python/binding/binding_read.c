@@ -5,9 +5,11 @@
  */
 #include "binding.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#define STREAM_LEGACY ((void *)1) /* CU_STREAM_LEGACY: what frameworks call stream 0 */
+#define STRIDE_MOST   ((int64_t)1 << 46) /* elements: more than a processor has addresses for */
+#define STREAM_LEGACY ((void *)1)        /* CU_STREAM_LEGACY: what frameworks call stream 0 */
 
 /* ---- DLPack, as far as it is read: version 1's structures ---- */
 
@@ -248,6 +250,14 @@ static bool dlpack_take(const binding *binding, const char *name, const dlpack_t
         out->shape[axis] = tensor->shape[axis];
         out->strides[axis] = tensor->strides ? tensor->strides[axis] : stride;
         stride *= tensor->shape[axis];
+        if (tensor->shape[axis] > 1 && llabs(out->strides[axis]) > STRIDE_MOST) {
+            PyErr_Format(
+                PyExc_ValueError,
+                "`%s` comes with a stride that no memory has on axis %d (CuPy hands on views that go "
+                "backwards so): copy it first",
+                name, axis);
+            return false;
+        }
     }
     return true;
 }
@@ -263,12 +273,10 @@ static PyObject *dlpack_stream(const binding *binding, PyObject *object, const a
     number = second ? PyLong_AsLong(second) : -1;
     Py_DECREF(device);
     if (PyErr_Occurred()) return NULL;
-    if ((type != DLPACK_CUDA && type != DLPACK_CUDA_MANAGED) || adapter->stream == Py_None)
-        return Py_NewRef(Py_None);
-    PyObject *gpu = PyLong_FromLong(number);
-    PyObject *stream = gpu ? PyObject_CallFunctionObjArgs(adapter->stream, gpu, NULL) : NULL;
-    Py_XDECREF(gpu);
-    return stream;
+    void *stream = NULL;
+    bool is_gpu = type == DLPACK_CUDA || type == DLPACK_CUDA_MANAGED;
+    if (!adapter_stream(adapter, is_gpu ? (int)number : DEVICE_HOST, &stream)) return NULL;
+    return stream ? PyLong_FromVoidPtr(stream) : Py_NewRef(Py_None);
 }
 
 static bool read_dlpack(const binding *binding, const char *name, PyObject *object, operand *out) {

@@ -95,6 +95,7 @@ class Gpu(unittest.TestCase):
     def test_compiled_model_is_a_graph(self):
         """Inputs and weights that move, results that stay, another stream: as the model says one by one."""
         linear = torch.nn.Linear(64, 64, device="cuda")
+        weight = lambda: torch.randn(64, 64, device="cuda") / 4  # values stay near 1 from layer to layer
 
         def model(x):
             for _ in range(6):
@@ -102,6 +103,7 @@ class Gpu(unittest.TestCase):
                 x = x - x.mean(0, keepdim=True)  # over rows: with scratch
             return x
 
+        linear.weight.data = weight()
         compiled, made = torch.compile(model, backend="headroom"), []
         replay = torch.cuda.CUDAGraph.replay
         with (
@@ -110,7 +112,7 @@ class Gpu(unittest.TestCase):
         ):
             for turn in range(8):
                 if turn == 5:
-                    linear.weight.data = torch.randn_like(linear.weight)
+                    linear.weight.data = weight()
                 x = torch.randn(4096, 64, device="cuda")
                 made.append((model(x), compiled(x), x))
             with torch.cuda.stream(torch.cuda.Stream()):
@@ -161,10 +163,10 @@ class Gpu(unittest.TestCase):
         x = torch.randn(8, 16, device="cuda")
         with cupy.cuda.Stream(non_blocking=True) as stream:
             mine = cupy.asarray(x.cpu().numpy())
-            y = hr.kernel(texts.SOFTMAX)(mine[:, ::-1])
+            y = hr.kernel(texts.SOFTMAX)(mine[:, ::2])
             self.assertIsInstance(y, cupy.ndarray)
             stream.synchronize()
-        torch.testing.assert_close(torch.from_numpy(y.get()), torch.softmax(x.flip(1), 1).cpu(), rtol=2e-5, atol=2e-5)
+        torch.testing.assert_close(torch.from_numpy(y.get()), torch.softmax(x[:, ::2], 1).cpu(), rtol=2e-5, atol=2e-5)
 
     def test_both_devices(self):
         softmax = hr.kernel(texts.SOFTMAX)

@@ -1,5 +1,6 @@
 """Calls with NumPy's arrays: values, strides, dtypes, shapes, out=, lifetimes, threads."""
 
+import ctypes
 import gc
 import sys
 import threading
@@ -94,6 +95,27 @@ class Arrays(unittest.TestCase):
     def test_other_buffers(self):
         y = hr.kernel(texts.SOFTMAX)(memoryview(np.zeros((2, 4), np.float32)))
         np.testing.assert_allclose(y, 0.25)
+
+    def test_a_stride_that_no_memory_has(self):
+        """As CuPy exports a view that goes backwards."""
+
+        class Exported:
+            def __init__(self, array):
+                self.array = array
+
+            def __dlpack_device__(self):
+                return self.array.__dlpack_device__()
+
+            def __dlpack__(self, stream=None):
+                capsule = self.array.__dlpack__()
+                get = ctypes.pythonapi.PyCapsule_GetPointer
+                get.restype, get.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+                strides = ctypes.c_void_p.from_address(get(capsule, b"dltensor") + 32)
+                ctypes.c_int64.from_address(strides.value).value = 2**62 - 1
+                return capsule
+
+        with self.assertRaisesRegex(ValueError, "`x` comes with a stride that no memory has on axis 0"):
+            hr.kernel(texts.SOFTMAX)(Exported(np.ones((8, 4), np.float32)[::2]))
 
     def test_inout(self):
         kernel = hr.kernel(texts.ADD_INTO)
