@@ -125,8 +125,10 @@ static void check_range(subscript_check *check, const hr_expr *subscript, const 
         hr_messages_add(
             &check->messages, subscript->place,
             "a subscript of %s leaves axis %d: it runs from %lld to %lld, and the axis has %lld element%s; "
-            "put it under where(...) or change the extents",
-            name.text, axis, (long long)low, (long long)high, (long long)size, size == 1 ? "" : "s");
+            "%s",
+            name.text, axis, (long long)low, (long long)high, (long long)size, size == 1 ? "" : "s",
+            form->count == 0 && low < 0 ? "places are counted from the first, and the last of N is N - 1"
+                                        : "put it under where(...) or change the extents");
     } else if (subscript->op == HR_OP_INDEX && high + 1 != size) {
         const char *index = check->function->indices[subscript->index].name;
         hr_messages_add(&check->messages, subscript->place,

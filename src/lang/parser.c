@@ -354,7 +354,10 @@ static bool def(hr_parser *p, hr_def_syntax *new) {
             new->parameter_count++;
         } while (hr_parse_accept(p, HR_TOKEN_COMMA));
     }
-    if (!hr_parse_expect(p, HR_TOKEN_RIGHT_ROUND, "") ||
+    if (!hr_parse_expect(p, HR_TOKEN_RIGHT_ROUND,
+                         hr_parse_at(p, HR_TOKEN_COLON)
+                             ? "what a def takes has no types; what has them is a kernel: kernel k(x: f32[N])"
+                             : "") ||
         !hr_parse_expect(p, HR_TOKEN_ASSIGN,
                          hr_parse_at(p, HR_TOKEN_COLON) ? "a def is one expression: def f(x) = x + 1" : ""))
         return false;

@@ -126,6 +126,8 @@ static void test_subscripts(void **state) {
     assert_check("y[i] = x[i]", 5, 1, NULL);
     assert_check("y[i] = x[i + 1]", 5, 1, "leaves axis 0: it runs from 1 to 5, and the axis has 5 elements");
     assert_check("y[i] = x[i - 1]", 5, 1, "it runs from -1 to 3");
+    assert_check("y[i] = x[i] + x[-1]", 5, 1,
+                 "it runs from -1 to -1, and the axis has 5 elements; places are counted from the first");
     assert_check("y[i] = x[N - 1 - i]", 5, 1, NULL);
     assert_check("y[i] = x[-i + 4]", 5, 1, NULL);
     assert_check("y[i] = where(i > 0, x[i - 1], 0)", 5, 1, NULL);
