@@ -318,6 +318,7 @@ static bool whole_runs(const struct whole_case *one, factor factor, const emitte
     assert_int_equal(taken, holds(code->plan, in_order));
     for (int64_t k = 0; k < 3 && taken; k++) {
         const place p = {(extents[0] - 1) * k / 2, 0, extents[0], extents[1]};
+        if (k && p.m == (extents[0] - 1) * (k - 1) / 2) continue;
         const float expected = whole_expected(one, p);
         if (w[p.m] != expected)
             fail_msg("%s at M = %lld, N = %lld: w[%lld] is %g, not %g", one->text, (long long)extents[0],
