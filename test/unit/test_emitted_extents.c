@@ -177,7 +177,7 @@ static const struct whole_case {
 
 /* ---- random ones: sums, products, quotients and remainders of m, n, M, N and small numbers ---- */
 
-enum { NODES_MOST = 15 };
+enum { NODES_MOST = 17 }; /* of three levels, and a remainder of all that */
 
 typedef struct whole_node {
     char op; /* + - * / % for what the language calls // and %; m n M N; 0 = a number */
@@ -200,6 +200,7 @@ static int draw(int below) {
 }
 
 static int tree_add(whole_node node) {
+    assert_true(drawn.count < NODES_MOST);
     drawn.nodes[drawn.count] = node;
     return drawn.count++;
 }
