@@ -232,9 +232,10 @@ static void chain_run(const char *norm_path) {
     times_print(sequence, "72 calls");
     const double replayed = launches_time(sequence, &host);
     const double executed = executions_time(&other, mean, held, &plain_host);
-    printf("a step: %.1f us replayed (host %.1f), %.1f us call by call (host %.1f); patching 48 kernels %.1f "
-           "us\n",
-           1e6 * replayed, 1e6 * host, 1e6 * executed, 1e6 * plain_host, 1e6 * patch);
+    printf(
+        "a step: %.1f us replayed (host %.1f), %.1f us call by call (host %.1f); patching all kernels %.1f "
+        "us\n",
+        1e6 * replayed, 1e6 * host, 1e6 * executed, 1e6 * plain_host, 1e6 * patch);
     hr_sequence_destroy(sequence);
     float *const all[] = {c.x, c.weight, c.out, other.out, mean, held[0], held[1]};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -244,6 +245,107 @@ static void chain_run(const char *norm_path) {
     hr_kernel_destroy(c.norm);
     hr_kernel_destroy(c.mean);
     hr_kernel_destroy(c.join);
+}
+
+/* ---- a token of a model of 1.95 GB: its products and norms ---- */
+
+enum { BLOCKS = 16, WIDTH = 2048, WIDER = 8192, QKV = 3072 };
+
+typedef struct products {
+    hr_kernel *norm, *line;
+    uint16_t *weights, *scale, *x, *out; /* weights of all layers, one behind the other */
+} products;
+
+static uint16_t *device_halves(size_t count) {
+    void *data;
+    uint16_t *host = malloc(count * sizeof *host);
+    unsigned seed = 1;
+    for (size_t i = 0; i < count; i++, seed = seed * 1664525u + 1013904223u)
+        host[i] = (uint16_t)(0x3c00 | (seed >> 16 & 0x807f)); /* +-0.008 to 0.016 */
+    need(hr_device_allocate(device, count * sizeof *host, &data));
+    need(hr_device_upload(device, data, host, count * sizeof *host));
+    free(host);
+    return data;
+}
+
+static hr_sequence_array halves(int buffer, void *data, int64_t rows, int64_t columns) {
+    hr_sequence_array out = array(buffer, data, (hr_step_size){rows, 0}, none, columns);
+    out.dtype = HR_BF16;
+    return out;
+}
+
+static void line_add(hr_sequence *sequence, const products *p, hr_sequence_array x, uint16_t **weights,
+                     int64_t n, int64_t k, hr_sequence_array y) {
+    need(hr_sequence_call(sequence, p->line, (const hr_sequence_array[]){x, halves(-1, *weights, n, k), y},
+                          3));
+    *weights += n * k;
+}
+
+static void norm_add(hr_sequence *sequence, const products *p, hr_sequence_array x, hr_sequence_array y) {
+    const hr_sequence_array scalar = {.size = sizeof scalar, .buffer = -1, .dtype = HR_F32};
+    hr_sequence_array scale = halves(-1, p->scale, 1, WIDTH), no_rstd = row(-1, NULL, 0, 1);
+    scale.rank = 1;
+    scale.shape[0] = scale.shape[1];
+    need(hr_sequence_call(sequence, p->norm, (const hr_sequence_array[]){x, scale, scalar, y, no_rstd}, 5));
+}
+
+static hr_sequence *products_make(products *p) {
+    hr_sequence *sequence;
+    int h, qkv, x, wide;
+    uint16_t *weights = p->weights;
+    need(hr_sequence_create(device, &sequence));
+    need(hr_sequence_buffer(sequence, "h", WIDTH * 2, &h));
+    need(hr_sequence_buffer(sequence, "qkv", QKV * 2, &qkv));
+    need(hr_sequence_buffer(sequence, "x", WIDTH * 2, &x));
+    need(hr_sequence_buffer(sequence, "wide", 2 * WIDER * 2, &wide));
+    for (int l = 0; l < BLOCKS; l++) {
+        norm_add(sequence, p, l ? halves(x, NULL, 1, WIDTH) : halves(-1, p->x, 1, WIDTH),
+                 halves(h, NULL, 1, WIDTH));
+        line_add(sequence, p, halves(h, NULL, 1, WIDTH), &weights, QKV, WIDTH, halves(qkv, NULL, 1, QKV));
+        line_add(sequence, p, halves(qkv, NULL, 1, WIDTH), &weights, WIDTH, WIDTH, halves(x, NULL, 1, WIDTH));
+        norm_add(sequence, p, halves(x, NULL, 1, WIDTH), halves(h, NULL, 1, WIDTH));
+        line_add(sequence, p, halves(h, NULL, 1, WIDTH), &weights, 2 * WIDER, WIDTH,
+                 halves(wide, NULL, 1, 2 * WIDER));
+        line_add(sequence, p, halves(wide, NULL, 1, WIDER), &weights, WIDTH, WIDER,
+                 l + 1 < BLOCKS ? halves(x, NULL, 1, WIDTH) : halves(-1, p->out, 1, WIDTH));
+    }
+    return sequence;
+}
+
+static void products_time(hr_sequence *sequence, const char *what) {
+    hr_sequence_times_clear(sequence);
+    for (int i = 0; i < 3; i++)
+        need(hr_sequence_launch(sequence, 0));
+    for (int i = 0; i < 9; i++)
+        need(hr_sequence_launch_timed(sequence, 0, HR_TIMING_WHOLE));
+    for (int i = 0; i < 3; i++)
+        need(hr_sequence_launch_timed(sequence, 0, HR_TIMING_CALLS));
+    times_print(sequence, what);
+}
+
+static void products_run(const char *norm_path) {
+    const size_t layer = (size_t)(QKV + WIDTH + 2 * WIDER + WIDER) * WIDTH;
+    products p;
+    hr_check check;
+    static const char line[] = "kernel line(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[M, N])\n"
+                               "{ y[m, n] = sum[k](x[m, k] * w[n, k]) }\n";
+    need(hr_kernel_load_file(device, norm_path, "rmsnorm", &p.norm));
+    need(hr_kernel_load(device, "gpu_sequence.hr", line, sizeof line - 1, "line", &p.line));
+    p.weights = device_halves(BLOCKS * layer);
+    p.scale = device_halves(WIDTH);
+    p.x = device_halves(WIDTH);
+    p.out = device_halves(WIDTH);
+    hr_sequence *sequence = products_make(&p);
+    need(hr_sequence_check(sequence, 0, 16, &check));
+    expect(check.ok, check.where);
+    products_time(sequence, "64 products of 1.95 GB, 32 norms");
+    hr_sequence_destroy(sequence);
+    hr_kernel_destroy(p.norm);
+    hr_kernel_destroy(p.line);
+    hr_device_release(device, p.weights, BLOCKS * layer * 2);
+    hr_device_release(device, p.scale, WIDTH * 2);
+    hr_device_release(device, p.x, WIDTH * 2);
+    hr_device_release(device, p.out, WIDTH * 2);
 }
 
 /* ---- weights that are loaded beside kernels ---- */
@@ -323,6 +425,7 @@ int main(int count, char **words) {
     }
     chain_run(norm_path);
     copies_run();
+    products_run(norm_path);
     hr_device_destroy(device);
     printf("%s\n", wrong ? "sequences are wrong" : "sequences: the same bits at each step");
     return wrong;
