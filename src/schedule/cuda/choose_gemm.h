@@ -103,7 +103,8 @@ enum {
     HR_GEMM_SUMS_MOST = 192,
     HR_GEMM_SUMS_TWICE = 96,
     HR_GEMM_SUMS_COMPUTED = 128,
-    HR_GEMM_SUMS_COMPUTED_TWICE = 64
+    HR_GEMM_SUMS_COMPUTED_TWICE = 64,
+    HR_GEMM_SUMS_COMPUTED_RUNS = 32
 };
 
 /* hr_gemm_view.tensor of what stands in scratch memory, at hr_gemm_view.offset. */
@@ -199,6 +200,7 @@ static inline int hr_gemm_chain(const hr_cuda_gemm *gemm) {
 
 /* Of a thread, beside what else it holds: those of a chain, a left operand on its way. */
 static inline int hr_gemm_sums_most(const hr_cuda_gemm *gemm) {
+    if (gemm->scale_k && gemm->scale_k < 64) return HR_GEMM_SUMS_COMPUTED_RUNS;
     if (hr_gemm_is_raw(gemm))
         return hr_gemm_chain(gemm) ? HR_GEMM_SUMS_COMPUTED_TWICE : HR_GEMM_SUMS_COMPUTED;
     return hr_gemm_chain(gemm) ? HR_GEMM_SUMS_TWICE : HR_GEMM_SUMS_MOST;
