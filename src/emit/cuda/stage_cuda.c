@@ -148,12 +148,9 @@ static void print_row_stores(hr_cuda_stage *s) {
     if (open) hr_print(p, "}");
 }
 
-static void print_row(hr_cuda_stage *s) {
+/* Where a row whose length is no whole number of groups begins and ends. */
+static void print_row_ends(hr_cuda_stage *s) {
     hr_printer *p = s->p;
-    if (hr_cuda_is_staged(s->c) && s->c->rows != HR_CUDA_ROWS_RING && s->c->depth > 1)
-        hr_cuda_print_next_staging(s);
-    if (hr_cuda_loads_ahead(s->c)) hr_cuda_print_next_loads(s, hr_cuda_print_task_indices);
-    hr_cuda_print_task_indices(s);
     if (s->c->ends == HR_CUDA_ENDS_SHIFTED && hr_cuda_is_resident(s->c))
         hr_print(p, "const int rest = task + 1 < tasks ? %" PRId64 " : %" PRId64 "; /* that may be read */",
                  s->c->row + s->c->vector, s->c->row);
@@ -162,8 +159,15 @@ static void print_row(hr_cuda_stage *s) {
     if (hr_cuda_is_staged(s->c) && s->c->ends == HR_CUDA_ENDS_SHIFTED && s->c->depth < 2)
         hr_print(p, "const int ahead_shift = (int)((uint64_t)ahead * %" PRId64 " %% %d);", s->c->row,
                  s->c->vector);
-    if (hr_cuda_is_staged(s->c) && s->c->rows != HR_CUDA_ROWS_RING && s->c->depth < 2)
-        hr_print(p, "ptx_copy_wait_all();");
+}
+
+static void print_row(hr_cuda_stage *s) {
+    const bool staged = hr_cuda_is_staged(s->c) && s->c->rows != HR_CUDA_ROWS_RING;
+    if (staged && s->c->depth > 1) hr_cuda_print_next_staging(s);
+    if (hr_cuda_loads_ahead(s->c)) hr_cuda_print_next_loads(s, hr_cuda_print_task_indices);
+    hr_cuda_print_task_indices(s);
+    print_row_ends(s);
+    if (staged && s->c->depth < 2) hr_print(s->p, "ptx_copy_wait_all();");
     hr_cuda_declare_stash(s);
     for (int pass = 0; pass < s->stage->pass_count; pass++) {
         const bool block_values = pass == 0 && s->c->rows == HR_CUDA_ROWS_BLOCK;

@@ -174,6 +174,15 @@ static inline int64_t contract_depth(const struct contract_choice *choice, int64
     return contract_max(choice->step, contract_round(depth, choice->step));
 }
 
+/* Register tiles that a thread takes at a time: some groups for each thread, or all of a part of k. 0 = none.
+ */
+static inline int64_t contract_group(const struct contract_choice *choice,
+                                     const struct contract_blocks *blocks, int64_t rows, int64_t columns) {
+    if (blocks->parts) return contract_min(CONTRACT_GROUP_MAX, columns / choice->columns);
+    if (!blocks->just_in_time || rows > choice->group_rows) return 0;
+    return contract_min(CONTRACT_GROUP_MAX, columns / choice->columns / (4 * blocks->team));
+}
+
 static inline struct contract_blocks contract_blocks(const struct contract_choice *choice, int64_t batch,
                                                      int64_t m, int64_t n, int64_t k, int64_t threads) {
     struct contract_blocks blocks = {0};
@@ -212,9 +221,7 @@ static inline struct contract_blocks contract_blocks(const struct contract_choic
     int64_t columns = choice->tile_n ? choice->tile_n : choice->right_bytes / blocks.teams / depth_bytes;
     columns = contract_max(columns / column, 1) * column;
     blocks.n_block = blocks.just_in_time ? all_columns : contract_min(columns, all_columns);
-    if (blocks.just_in_time && all_rows <= choice->group_rows) /* some groups for each thread */
-        blocks.group = contract_min(CONTRACT_GROUP_MAX, all_columns / column / (4 * blocks.team));
-    if (blocks.parts) blocks.group = contract_min(CONTRACT_GROUP_MAX, all_columns / column);
+    blocks.group = contract_group(choice, &blocks, all_rows, all_columns);
     rows = CONTRACT_PARTIAL_BYTES / blocks.teams / (int64_t)sizeof(double) / blocks.n_block;
     rows = contract_max(rows / blocks.task_rows, 1) * blocks.task_rows;
     blocks.m_block = blocks.passes > 1 ? contract_min(rows, all_rows) : all_rows;

@@ -10,6 +10,13 @@ template <class S, int BIT> static __device__ inline float gemm_partial_meet(flo
     return S::merge(keep, __shfl_xor_sync(0xffffffffu, send, BIT));
 }
 
+/* What is not there changes nothing. rows, columns: from the lane's first ones on. */
+template <class S> static __device__ inline void gemm_partial_inside(int rows, int columns, float (&v)[8]) {
+#pragma unroll
+    for (int i = 0; i < 8; i++)
+        if (i / 2 % 2 * 8 >= rows || i % 2 + i / 4 * 8 >= columns) v[i] = S::none();
+}
+
 /* value: of the rows lane / 4 and 8 more, as wgmma and mma.sync have them: two columns of the first row, two
  * of the second, and the same eight columns further. m, n: of the first row and column. */
 template <class S, class A>
@@ -20,12 +27,8 @@ static __device__ inline void gemm_leave_partial(const A &a, const gemm_size &si
 #pragma unroll
     for (int i = 0; i < 8; i++)
         v[i] = value[i];
-    if (m + 16 > size.m || n + 16 > size.n) {
-        const int rows = (int)(size.m - m) - lane / 4, columns = (int)(size.n - n) - lane % 4 * 2;
-#pragma unroll
-        for (int i = 0; i < 8; i++)
-            if (i / 2 % 2 * 8 >= rows || i % 2 + i / 4 * 8 >= columns) v[i] = S::none();
-    }
+    if (m + 16 > size.m || n + 16 > size.n)
+        gemm_partial_inside<S>((int)(size.m - m) - lane / 4, (int)(size.n - n) - lane % 4 * 2, v);
     if constexpr (S::along_m) {
         const bool far = lane & 16, odd = lane & 8;
         const float near_0 = S::merge(v[0], v[2]), near_1 = S::merge(v[1], v[3]);
