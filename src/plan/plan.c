@@ -61,34 +61,36 @@ static hr_status group(hr_graph *graph, const int64_t *extents, hr_plan *plan, b
     return again ? group_once(graph, extents, plan, false) : HR_OK;
 }
 
+/* What is done to statements before they meet in stages. */
+static hr_status rewrite(hr_graph *graph, const int64_t *extents, hr_plan *plan) {
+    const unsigned products = plan->facts.set & (HR_FACT_BYTE_PRODUCTS | HR_FACT_ROWS_CHOOSE |
+                                                 HR_FACT_FEW_QUERIES | HR_FACT_ROWS_KEPT);
+    const bool again = !graph->any_extents && hr_plan_knows(plan, HR_FACT_SCORES_AGAIN);
+    const int guess = plan->facts.guess_bytes;
+    if (hr_plan_knows(plan, HR_FACT_AXES_SPLIT)) HR_TRY(hr_pass_split_axes(graph, extents, plan));
+    HR_TRY(hr_pass_unify(graph));
+    HR_TRY(hr_pass_operands(graph, extents, products));
+    if (again) HR_TRY(hr_pass_scores_again(graph, extents, plan));
+    HR_TRY(hr_pass_long_columns(graph, extents, plan));
+    if (hr_plan_knows(plan, HR_FACT_COLUMN_POSITIONS)) HR_TRY(hr_pass_positions(graph, extents));
+    if (hr_plan_knows(plan, HR_FACT_COLUMNS_ONCE)) HR_TRY(hr_pass_once_a_column(graph, extents));
+    if (guess) HR_TRY(hr_pass_first_guess(graph, extents, guess));
+    if (guess) HR_TRY(hr_pass_column_guess(graph, extents));
+    return hr_plan_knows(plan, HR_FACT_PARTIAL_SUMS) ? hr_pass_partial_sums(graph, extents, plan) : HR_OK;
+}
+
 static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused) {
     HR_TRY(hr_pass_normalise(graph, unfused ? NULL : extents));
     HR_TRY(hr_pass_guards(graph, extents));
-    const bool split = !unfused && hr_plan_knows(plan, HR_FACT_AXES_SPLIT);
-    const bool once = !unfused && hr_plan_knows(plan, HR_FACT_COLUMNS_ONCE);
-    const bool positions = !unfused && hr_plan_knows(plan, HR_FACT_COLUMN_POSITIONS);
-    const bool partials = !unfused && hr_plan_knows(plan, HR_FACT_PARTIAL_SUMS);
-    const int guess = unfused ? 0 : plan->facts.guess_bytes;
-    if (split) HR_TRY(hr_pass_split_axes(graph, extents, plan));
-    HR_TRY(hr_pass_unify(graph));
-    const unsigned products = plan->facts.set & (HR_FACT_BYTE_PRODUCTS | HR_FACT_ROWS_CHOOSE |
-                                                 HR_FACT_FEW_QUERIES | HR_FACT_ROWS_KEPT);
-    if (!unfused) HR_TRY(hr_pass_operands(graph, extents, products));
-    const bool again = !unfused && !graph->any_extents && hr_plan_knows(plan, HR_FACT_SCORES_AGAIN);
-    if (again) HR_TRY(hr_pass_scores_again(graph, extents, plan));
-    if (!unfused) HR_TRY(hr_pass_long_columns(graph, extents, plan));
-    if (positions) HR_TRY(hr_pass_positions(graph, extents));
-    if (once) HR_TRY(hr_pass_once_a_column(graph, extents));
-    if (guess) HR_TRY(hr_pass_first_guess(graph, extents, guess));
-    if (guess) HR_TRY(hr_pass_column_guess(graph, extents));
-    if (partials) HR_TRY(hr_pass_partial_sums(graph, extents, plan));
+    HR_TRY(unfused ? hr_pass_unify(graph) : rewrite(graph, extents, plan));
     HR_TRY(group(graph, extents, plan, unfused));
     HR_TRY(check_stages(graph, plan));
     plan->normal = graph->function;
     HR_TRY(hr_pass_values(graph, plan));
-    if (!unfused && hr_plan_knows(plan, HR_FACT_BYTE_DOTS)) HR_TRY(hr_pass_dots(graph, plan));
-    if (!unfused && hr_plan_knows(plan, HR_FACT_BACKWARD_JOINED)) hr_pass_backward(plan);
-    return unfused ? HR_OK : hr_pass_regions(graph, plan);
+    if (unfused) return HR_OK;
+    if (hr_plan_knows(plan, HR_FACT_BYTE_DOTS)) HR_TRY(hr_pass_dots(graph, plan));
+    if (hr_plan_knows(plan, HR_FACT_BACKWARD_JOINED)) hr_pass_backward(plan);
+    return hr_pass_regions(graph, plan);
 }
 
 hr_status hr_plan_create(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
