@@ -9,6 +9,7 @@
 #include "emit/emit.h"
 #include "ir/extent.h"
 #include "lang/program.h"
+#include "model/family_text.h"
 #include "schedule/cuda/launches_cuda.h"
 #include "schedule/target.h"
 #include "support/cuda_case.h"
@@ -188,24 +189,22 @@ static bool is_new(const job *job) {
     return false;
 }
 
-static hr_status job_make(const hr_function *function, const struct compile_case *one,
-                          const hr_choice *choice, int number) {
-    int64_t extents[EXTENTS_MAX];
-    hr_device_limits limits = cuda_case_limits(one->compute, 0);
+static hr_status job_make_at(const hr_function *function, const int64_t *extents, int compute,
+                             const hr_choice *choice, int number) {
+    hr_device_limits limits = cuda_case_limits(compute, 0);
     hr_schedule_options options = {0};
     hr_plan *plan;
     hr_emitted emitted = {0};
     if (job_count == JOBS_MAX) compile_all();
     job *job = &jobs[job_count];
     if (choice) options.choice = *choice;
-    HR_TRY(extents_of(function, one, extents));
     HR_TRY(hr_schedule_create(function, extents, NULL, &limits, &options, &plan));
     hr_status status = hr_emit_cuda_loaded(plan, extents, &emitted);
     if (status == HR_OK)
         status = hr_cuda_launches(plan, extents, job->launches, GRIDS_MAX, &job->launch_count);
     if (status == HR_OK) {
         job->source = strdup(hr_text_data(&emitted.source));
-        hr_cuda_arch_name(one->compute, job->arch, sizeof job->arch);
+        hr_cuda_arch_name(compute, job->arch, sizeof job->arch);
         snprintf(job->label, sizeof job->label, "%-26s %-7s %6lld %6lld choice %d", function->title,
                  job->arch, (long long)extents[0], (long long)(function->extent_count > 1 ? extents[1] : 0),
                  number);
@@ -217,6 +216,13 @@ static hr_status job_make(const hr_function *function, const struct compile_case
     hr_emitted_clear(&emitted);
     hr_plan_destroy(plan);
     return status;
+}
+
+static hr_status job_make(const hr_function *function, const struct compile_case *one,
+                          const hr_choice *choice, int number) {
+    int64_t extents[EXTENTS_MAX];
+    HR_TRY(extents_of(function, one, extents));
+    return job_make_at(function, extents, one->compute, choice, number);
 }
 
 static void candidates_make(const hr_function *function, const struct compile_case *one) {
@@ -259,6 +265,50 @@ static void test_library_compiles(void **state) {
     compile_end(only ? 0 : 40);
     kernel_library_close(&library);
 }
+
+/* ---- what a model's step calls ---- */
+
+static const unsigned char *const step_texts[] = {hr_layers_text, hr_cached_text, hr_alone_text,
+                                                  hr_sampling_text};
+
+/* A Llama of a billion parameters, one token; extents of no name here are the defaults. */
+static const struct {
+    const char *name;
+    int64_t extent;
+} step_extents[] = {{"T", 1},  {"C", 2048}, {"F", 8192}, {"H", 32},   {"K", 8},      {"R", 4},  {"D", 64},
+                    {"E", 32}, {"S", 4096}, {"M", 2048}, {"N", 2048}, {"V", 128256}, {"P", 100}};
+
+static void step_kernel_make(const hr_function *function, int compute) {
+    int64_t extents[EXTENTS_MAX];
+    for (int e = 0; e < function->extent_count; e++) {
+        extents[e] = HR_EXTENT_UNKNOWN;
+        for (size_t i = 0; i < sizeof step_extents / sizeof *step_extents; i++)
+            if (strcmp(function->extents[e], step_extents[i].name) == 0) extents[e] = step_extents[i].extent;
+    }
+    if (hr_extent_default(function, extents) != HR_OK ||
+        job_make_at(function, extents, compute, NULL, 0) != HR_OK)
+        fail_msg("%s: %s", function->title, hr_last_error());
+}
+
+/* HR_TEST_LONG=1: all of them, else some. */
+static void test_steps_compile(void **state) {
+    static const int computes[] = {80, 90};
+    const hr_parse_options options = {.dtype_default = HR_BF16};
+    size_t number = 0;
+    (void)state;
+    for (size_t t = 0; t < sizeof step_texts / sizeof *step_texts; t++) {
+        const char *text = (const char *)step_texts[t];
+        hr_program *program;
+        assert_int_equal(hr_program_parse_for("step.hr", text, strlen(text), &options, &program), HR_OK);
+        for (int k = 0; k < program->function_count; k++)
+            for (size_t c = 0; c < 2; c++)
+                if (sample_takes(number++, 13)) step_kernel_make(&program->functions[k], computes[c]);
+        hr_program_destroy(program);
+    }
+    compile_end(1);
+}
+
+/* ---- products ---- */
 
 /* Products whose operands lie and are multiplied in all ways; HR_TEST_LONG=1: by each tile. */
 static const char *const products[] = {
@@ -445,9 +495,10 @@ static void test_spills_are_seen(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spills_are_seen),  cmocka_unit_test(test_library_compiles),
-        cmocka_unit_test(test_products_compile), cmocka_unit_test(test_thin_compile),
-        cmocka_unit_test(test_decodes_compile),  cmocka_unit_test(test_scores_compile)};
+        cmocka_unit_test(test_spills_are_seen), cmocka_unit_test(test_library_compiles),
+        cmocka_unit_test(test_steps_compile),   cmocka_unit_test(test_products_compile),
+        cmocka_unit_test(test_thin_compile),    cmocka_unit_test(test_decodes_compile),
+        cmocka_unit_test(test_scores_compile)};
     hr_cuda_compiler_create(&compiler);
     if (hr_cuda_compiler_find(&compiler, 0) != HR_OK) {
         print_message("skipped: %s\n", hr_last_error());
