@@ -364,6 +364,11 @@ static void test_times(void **state) {
     assert_int_equal(one.launches, 3);
     assert_true(one.seconds > 0.00599 && one.seconds < 0.00601);
     assert_true(one.bytes == (3 * 199 + 1) * sizeof(float));
+    char *report = NULL;
+    good(hr_report_sequence_text(sequence, NULL, NULL, &report));
+    assert_non_null(strstr(report, "a step"));
+    assert_non_null(strstr(report, "as one graph"));
+    free(report);
     hr_sequence_times_clear(sequence);
     seen = info();
     assert_true(seen.launches == 0 && seen.seconds == 0 && seen.calls_seconds == 0);
