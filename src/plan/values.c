@@ -56,15 +56,42 @@ static hr_status set_values(valuing *s, hr_stage *stage) {
 
 /* ---- passes ---- */
 
-/* An inout is overwritten in the last pass that reads what it held. */
-static hr_status delay_overwrites(valuing *s, hr_stage *stage) {
+/* An inout is overwritten in the last pass that reads what it held. Whether a step has moved. */
+static bool delay_overwrites(const valuing *s, hr_stage *stage) {
+    bool moved = false;
     for (int i = 0; i < stage->step_count; i++) {
         int tensor = s->function->statements[stage->steps[i].statement].tensor;
         int memory = s->graph->storage[tensor];
         for (int j = 0; j < stage->step_count && memory != tensor; j++)
-            if (stage->steps[j].pass > stage->steps[i].pass && hr_expr_reads(stage->steps[j].value, memory))
+            if (stage->steps[j].pass > stage->steps[i].pass && hr_expr_reads(stage->steps[j].value, memory)) {
                 stage->steps[i].pass = stage->steps[j].pass;
+                moved = true;
+            }
     }
+    return moved;
+}
+
+/* What reads a value of the row follows it where it has moved. */
+static bool follow_makers(const valuing *s, hr_stage *stage) {
+    bool moved = false;
+    for (int i = 0; i < stage->step_count; i++) {
+        const hr_step *made = &stage->steps[i];
+        const bool reduced = made->kind == HR_STEP_REDUCE_ROW && !made->estimated;
+        if (made->kind != HR_STEP_ROW && made->kind != HR_STEP_REDUCE_ROW) continue;
+        for (int j = 0; j < stage->step_count; j++)
+            if (j != i && stage->steps[j].pass < made->pass + reduced &&
+                hr_expr_reads(stage->steps[j].value, s->function->statements[made->statement].tensor)) {
+                stage->steps[j].pass = made->pass + reduced;
+                moved = true;
+            }
+    }
+    return moved;
+}
+
+/* A step that reads what it overwrites by way of others settles nowhere: the plan's check refuses it. */
+static hr_status settle_passes(valuing *s, hr_stage *stage) {
+    for (int round = 0; round <= stage->step_count && delay_overwrites(s, stage); round++)
+        follow_makers(s, stage);
     for (int i = 0; i < stage->step_count; i++)
         if (stage->steps[i].pass + 1 > stage->pass_count) stage->pass_count = stage->steps[i].pass + 1;
     return HR_OK;
@@ -106,7 +133,7 @@ hr_status hr_pass_values(hr_graph *graph, hr_plan *plan) {
     for (int i = 0; i < plan->stage_count && status == HR_OK; i++) {
         hr_stage *stage = &plan->stages[i];
         status = set_values(&s, stage);
-        if (status == HR_OK) status = delay_overwrites(&s, stage);
+        if (status == HR_OK) status = settle_passes(&s, stage);
         if (status == HR_OK) stage->shape = hr_stage_shape_of(s.function, stage);
     }
     free(s.step_of);

@@ -191,6 +191,21 @@ static void test_a_gathered_lane_is_off(void **state) {
     }
 }
 
+/* ---- an inout that is overwritten after the row's last pass, and what is made of its new value ---- */
+
+static const shaped overwritten[] = {
+    {"kernel late(x: f32[M, N], w: f32[K, N], a: inout f32[N]) -> (r: f32[M, N], p: f32[M, N])\n{\n"
+     "    r[m, n] = logsumexp[k < K](a[n] + a[n]) + w[0, n]\n    a[n] = 0.5\n"
+     "    p[m, n] = cumsum[m](where(x[m, n] > 0.25, a[n]^3, 2))\n}\n",
+     "total_2, a, a_once", NULL},
+};
+
+static void test_overwritten_late(void **state) {
+    (void)state;
+    static const int64_t sizes[][EXTENTS_MOST] = {{3, 129, 70}, {40, 3, 33}};
+    CHECK_ALL(overwritten, sizes);
+}
+
 /* ---- maps that read an array across their lanes take it by tiles ---- */
 
 static const shaped transposed[] = {
@@ -307,11 +322,16 @@ static void test_each_thread_counts_its_share(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_columns),           cmocka_unit_test(test_totals_of_tasks),
-        cmocka_unit_test(test_short_reductions),  cmocka_unit_test(test_gathered_lanes),
-        cmocka_unit_test(test_transposed),        cmocka_unit_test(test_counts),
-        cmocka_unit_test(test_a_count_is_off),    cmocka_unit_test(test_each_thread_counts_its_share),
-        cmocka_unit_test(test_products_of_bytes), cmocka_unit_test(test_a_gathered_lane_is_off)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_columns),
+                                       cmocka_unit_test(test_totals_of_tasks),
+                                       cmocka_unit_test(test_short_reductions),
+                                       cmocka_unit_test(test_gathered_lanes),
+                                       cmocka_unit_test(test_transposed),
+                                       cmocka_unit_test(test_counts),
+                                       cmocka_unit_test(test_a_count_is_off),
+                                       cmocka_unit_test(test_each_thread_counts_its_share),
+                                       cmocka_unit_test(test_products_of_bytes),
+                                       cmocka_unit_test(test_overwritten_late),
+                                       cmocka_unit_test(test_a_gathered_lane_is_off)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
