@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <link.h>
 #include <spawn.h>
 #include <stdlib.h>
@@ -91,11 +92,14 @@ static hr_status compile(const char *source, const char *object, const char *con
     return status;
 }
 
-/* The folder of objects, beside the running program. */
+/* The folder of objects, beside the program or the library that this is a part of. */
 static hr_status folder_make(char *out, size_t size) {
-    char self[400];
-    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
-    self[length < 0 ? 0 : length] = 0;
+    char self[PATH_MAX] = "";
+    Dl_info info;
+    if (!dladdr((void *)(uintptr_t)&flags, &info) || !realpath(info.dli_fname, self)) {
+        const ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+        self[length < 0 ? 0 : length] = 0;
+    }
     char *slash = strrchr(self, '/');
     if (!slash) return hr_fail(HR_IO, "the running program has no folder");
     *slash = 0;
