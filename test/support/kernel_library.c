@@ -102,14 +102,18 @@ int64_t kernel_groups(int64_t heads) {
     return heads % 3 == 0 && heads ? 3 : heads % 2 == 0 && heads ? 2 : 1;
 }
 
+int64_t kernel_size(const char *kernel, int extents, int64_t size) {
+    const bool has_window = extents > 6 || strstr(kernel, "_pool");
+    return has_window && size > 8 ? 2 + size % 7 : size;
+}
+
 hr_status kernel_bind_sizes(hr_kernel *kernel, const int64_t sizes[4]) {
     int64_t heads = 0;
     hr_status status = HR_OK;
     for (int e = 0; e < hr_kernel_extent_count(kernel) && status == HR_OK; e++) {
         const char *name = hr_kernel_extent_name(kernel, e);
-        int64_t value = sizes[e < 4 ? e : 3];
-        if (hr_kernel_extent_count(kernel) > 6 && value > 8)
-            value = 2 + value % 7; /* all of a convolution's */
+        int64_t value =
+            kernel_size(hr_kernel_name(kernel), hr_kernel_extent_count(kernel), sizes[e < 4 ? e : 3]);
         if (strcmp(name, "G") == 0 && heads) value = kernel_groups(heads);
         if (strcmp(name, "H") == 0) heads = value;
         if (e == 2 && value > sizes[1] && strcmp(hr_kernel_name(kernel), "topk") == 0) value = sizes[1];

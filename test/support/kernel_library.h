@@ -23,6 +23,8 @@ hr_status kernel_texts_each(kernel_text_fn take, void *context);
 const hr_function *kernel_library_function(const kernel_library *library, const char *title);
 /* How many heads of keys `heads` of queries may share in whole groups: a divisor of them. */
 int64_t kernel_groups(int64_t heads);
+/* What one of its extents may be: `size`, or little where a window's extents multiply the others'. */
+int64_t kernel_size(const char *kernel, int extents, int64_t size);
 /* The kernel's extents in turn, the fourth for all further ones, heads in whole groups, and no more of the
  * largest than there are; scalars that have no default are 0.5. */
 hr_status kernel_bind_sizes(hr_kernel *kernel, const int64_t sizes[4]);

@@ -162,7 +162,8 @@ static void compile_end(int least) {
 static hr_status extents_of(const hr_function *function, const struct compile_case *one, int64_t *extents) {
     int64_t heads = 0;
     for (int e = 0; e < function->extent_count; e++) {
-        extents[e] = one->extents[0] ? one->extents[e < 4 ? e : 3] : HR_EXTENT_UNKNOWN;
+        const int64_t size = kernel_size(function->name, function->extent_count, one->extents[e < 4 ? e : 3]);
+        extents[e] = one->extents[0] ? size : HR_EXTENT_UNKNOWN;
         if (strcmp(function->extents[e], "H") == 0) heads = extents[e];
     }
     for (int e = 0; e < function->extent_count; e++)

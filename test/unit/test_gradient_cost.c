@@ -164,18 +164,20 @@ static cost block_cost(const char *file) {
     return found;
 }
 
-/* Each product of the forward pass has two in the backward one, and scores are made once more. */
+/* Each product of the forward pass has two in the backward one, and scores are made once more; on a processor
+ * twice, for sums over keys and for those over queries, which are regions there. */
 static void test_block(void **state) {
     (void)state;
     const cost forward = block_cost("gpt2_block"), training = block_cost("gpt2_block_training"),
                backward = block_cost("gpt2_block_backward");
+    static const int most[] = {23, 21}; /* stages of the backward pass */
     const double scores = 2.0 * 12 * 1024 * 1024 * 64;
     assert_true(training.operations <= 1.02 * forward.operations);
     if (backward.operations > 2 * forward.operations + scores * 1.2)
         fail_msg("%.4g operations, forwards %.4g", backward.operations, forward.operations);
     for (int t = 0; t < 2; t++) {
         assert_int_equal(training.stages[t], forward.stages[t]);
-        assert_in_range(backward.stages[t], 1, 21);
+        assert_in_range(backward.stages[t], 1, most[t]);
     }
 }
 

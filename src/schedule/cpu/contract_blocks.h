@@ -66,7 +66,7 @@ enum {
     CONTRACT_GROUP_DEPTH = 32,         /* of k at a time */
     CONTRACT_PARTS_COLUMNS = 512,      /* of a product whose k is in parts: of more there are panels enough */
     CONTRACT_PARTS_LEAST = 4,          /* of k, */
-    CONTRACT_PARTS_BYTES = 1 << 20,    /* whose sums are kept till all are there */
+    CONTRACT_PARTS_BYTES = 1 << 20,    /* whose sums are kept till all are there; of a part's left operand */
     CONTRACT_BESIDE_DEPTH = 8,         /* of k at a time, where panels are packed side by side */
     CONTRACT_LANES_MAX = 16,           /* lines of that buffer */
     CONTRACT_PARTIAL_BYTES = 16 << 20, /* of partial sums */
@@ -166,7 +166,10 @@ static inline int64_t contract_parts(const struct contract_choice *choice, int64
     const int64_t most = CONTRACT_PARTS_BYTES / (sums * choice->element);
     const int64_t parts = contract_min(contract_ceil(depth, contract_chain(choice)), most);
     const bool few = rows <= CONTRACT_SWAPPED_MAX && columns <= CONTRACT_PARTS_COLUMNS;
-    return few && parts >= CONTRACT_PARTS_LEAST ? parts : 0;
+    if (!few || parts < CONTRACT_PARTS_LEAST) return 0;
+    /* A thread packs the left operand's share of a part. */
+    const int64_t left = contract_round(rows, choice->rows) * contract_ceil(depth, parts) * choice->element;
+    return left <= CONTRACT_PARTS_BYTES ? parts : 0;
 }
 
 /* At least one step of the register tile. */
