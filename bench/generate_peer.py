@@ -128,7 +128,16 @@ def start(options, name, *more):
     return json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE).stdout)
 
 
-def page(rounds, quality, options):
+def floors(options):
+    """A token's seconds over its floor, as the command says them, once a round."""
+    words = [f"{options.build}/headroom", "generate", options.model, "The sea is", "--device", "cpu", "--threads", str(options.threads),
+             "--temperature", "0", "-n", str(options.n), "--json"]
+    runs = [json.loads(subprocess.run(words, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout)
+            for _ in range(options.rounds)]
+    return [run["decode"]["headroom"] for run in runs]
+
+
+def page(rounds, quality, over, options):
     ours, theirs = ([one[name] for one in rounds] for name in ("headroom", "llama.cpp"))
     lines = [f"{Path(options.model).name}, {options.threads} threads, {options.prompt} tokens read, {options.n} made, {len(rounds)} rounds in turn; "
              f"llama-cpp-python {theirs[0]['version']}; {datetime.date.today()}", "",
@@ -137,6 +146,7 @@ def page(rounds, quality, options):
         a, b = [one[what] for one in ours], [one[what] for one in theirs]
         ratio = statistics.median(x / y for x, y in zip(a, b))
         lines.append(f"| {what}, tokens/s | {statistics.median(a):.1f} | {statistics.median(b):.1f} | {ratio:.2f} |")
+    lines.append(f"| a token's time over its floor (`headroom generate --json`) | {statistics.median(over):.2f} ({min(over):.2f} to {max(over):.2f}) | | |")
     lines.append(f"| perplexity of the first {options.prompt} tokens | {quality['headroom']['perplexity']:.4f} | {quality['llama.cpp']['perplexity']:.4f} | "
                  f"{quality['headroom']['perplexity'] / quality['llama.cpp']['perplexity']:.4f} |")
     same = np.mean([x == y for x, y in zip(quality["headroom"]["likeliest"], quality["llama.cpp"]["likeliest"])])
@@ -168,7 +178,7 @@ def main():
     names = ["headroom", "llama.cpp"]
     quality = {name: start(options, name, "--quality") for name in names}
     rounds = [{name: start(options, name) for name in names[::1 if i % 2 == 0 else -1]} for i in range(options.rounds)]
-    text = page(rounds, quality, options)
+    text = page(rounds, quality, floors(options), options)
     print(text)
     if options.out:
         Path(options.out).write_text("# A language model beside llama.cpp\n\n" + text + "\n")
