@@ -26,6 +26,15 @@ else
     echo "PyTorch with CUDA is not installed: calls with its tensors are left out"
 fi
 
+if python3 -c 'import sys, jax; sys.exit(jax.default_backend() != "gpu")' 2>/dev/null; then
+    source=$(dirname "$0")/../..
+    python3 "$source/test/cli/python_package.py" "$1" "$source" test_jax
+    code=$?
+    [ $code -eq 0 ] || [ $code -eq 77 ] || failed=1
+else
+    echo "JAX with CUDA is not installed: kernels in its programs are left out"
+fi
+
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -n 1)
 if [ -z "$sanitizer" ]; then
     echo "compute-sanitizer is not installed: memcheck and racecheck are left out"

@@ -1,4 +1,4 @@
-"""Kernels in JAX programs on the CPU: values, jit, gradients, errors."""
+"""Kernels in JAX programs, on a GPU where JAX sees one, else on the CPU: values, jit, gradients, errors."""
 
 import importlib.util
 import unittest
@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 
 RNG = np.random.default_rng(5)
+ON_GPU = jax.default_backend() == "gpu"
 
 
 def rms_norm(x, w, eps=1e-6):
@@ -38,10 +39,35 @@ class Jax(unittest.TestCase):
 
     def test_jit(self):
         rmsnorm = headroom.jax.op(texts.RMSNORM)
-        program = jax.jit(lambda x, w, eps: rmsnorm(x * 2, w, eps) + 1)
+        program = jax.jit(lambda x, w, eps: rmsnorm(x * 2, w, eps) + 1, static_argnums=2 if ON_GPU else ())
         self.near(program(self.x, self.w, 0.25), rms_norm(self.x * 2, self.w, 0.25) + 1)
         self.near(program(self.x[:2], self.w, 0.5), rms_norm(self.x[:2] * 2, self.w, 0.5) + 1)
 
+    @unittest.skipUnless(ON_GPU, "JAX sees no GPU")
+    def test_numbers_are_of_the_program(self):
+        rmsnorm = headroom.jax.op(texts.RMSNORM)
+        with self.assertRaisesRegex(ValueError, "static_argnums"):
+            jax.jit(rmsnorm)(self.x, self.w, 0.25)
+
+    def test_what_comes_before_is_done(self):
+        """The kernel follows what fills its inputs, and is followed by what reads its results, on XLA's stream."""
+        softmax = headroom.jax.op(texts.SOFTMAX)
+
+        @jax.jit
+        def program(x):
+            for _ in range(20):
+                x = softmax(jnp.tanh(x @ x.T) @ x) + x
+            return x
+
+        def plain(x):
+            for _ in range(20):
+                x = jax.nn.softmax(jnp.tanh(x @ x.T) @ x, axis=-1) + x
+            return x
+
+        x = jnp.asarray(RNG.standard_normal((300, 200)) * 0.01, jnp.float32)
+        np.testing.assert_allclose(np.asarray(program(x)), np.asarray(jax.jit(plain)(x)), rtol=2e-3, atol=1e-3)
+
+    @unittest.skipIf(ON_GPU, "on a GPU a number is a part of XLA's program")
     def test_another_number_compiles_nothing(self):
         compiled = []
 

@@ -260,7 +260,7 @@ static void test_texts(void **state) {
         extents_set(one.function, &size, extents);
         if (only && (size_t)atoi(only) != t) continue;
         expect_kernel(&one, false);
-        if (sample_takes(t, 8)) expect_right(&one, (int)t);
+        if (sample_takes(t, 12)) expect_right(&one, (int)t);
         hr_program_destroy(program);
     }
 }

@@ -208,7 +208,7 @@ static void test_products(void **state) {
             if (texts[t].operands > HALVES && s >= OTHERS && s != SPLIT) continue;
             if (texts[t].operands >= F8 && s == 1) continue; /* rows are no whole 16 bytes */
             if (sizes[s].m > LARGE && t >= FIRST && !getenv("HR_TEST_LONG")) continue;
-            if (t >= FIRST && !sample_takes(t * (sizeof sizes / sizeof *sizes) + s, 5)) continue;
+            if (t >= FIRST && !sample_takes(t * (sizeof sizes / sizeof *sizes) + s, 7)) continue;
             assert_int_equal(hr_program_parse("gemm.hr", texts[t].text, strlen(texts[t].text), &program),
                              HR_OK);
             assert_int_equal(hr_program_find(program, NULL, &one.function), HR_OK);
