@@ -363,8 +363,8 @@ static void test_wholes(void **state) {
     static const int64_t few[] = {4, 1000},
                          sizes[][2] = {{1, 1}, {7, 999}, {300, 50000}, {50000, 50000}, {3, 1 << 20}};
     static const int64_t many[] = {1, INT64_C(1) << 33}, vast[][2] = {{1, INT64_C(1) << 33}, {8, 1 << 30}};
-    const bool all = getenv("HR_TEST_LONG") != NULL;
     for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++) {
+        const bool all = sample_is_long(i);
         assert_true(whole_taken(&wholes[i], FACTOR_SCALAR, &as_planned, few, sizes, all ? 5 : 3) > 0);
         assert_int_equal(whole_taken(&wholes[i], FACTOR_SCALAR, &for_any, few, sizes, all ? 5 : 3),
                          all ? 5 : 3);
@@ -378,17 +378,18 @@ static void test_wholes(void **state) {
 static void test_views(void **state) {
     (void)state;
     static const int64_t few[] = {4, 1000}, sizes[][2] = {{7, 999}, {3, 1 << 20}, {1, INT64_C(1) << 33}};
-    const int count = getenv("HR_TEST_LONG") ? 3 : 2;
     for (size_t i = 0; i < sizeof wholes / sizeof *wholes; i++)
-        assert_true(whole_taken(&wholes[i], FACTOR_VIEW, &as_planned, few, sizes, count) > 0);
+        assert_true(
+            whole_taken(&wholes[i], FACTOR_VIEW, &as_planned, few, sizes, sample_is_long(i + 7) ? 3 : 2) > 0);
 }
 
 /* Random conditions, planned at random extents, at others: up to 2^33 points, those of an array of one
- * element with stride 0. What is taken is right, what is not is refused before anything is written. */
+ * element with stride 0 (every eighth, in the long form). What is taken is right, what is not is refused
+ * before anything is written. */
 static void check_drawn(uint64_t seed) {
     static const int64_t sizes[] = {1, 2, 7, 100, 999, 4096, 50000, 1 << 20};
-    enum { SIZES = sizeof sizes / sizeof *sizes, POINTS_QUICK = 1 << 22, OTHERS = 5 };
-    const bool all = getenv("HR_TEST_LONG") != NULL;
+    enum { SIZES = sizeof sizes / sizeof *sizes, POINTS_QUICK = 1 << 22, OTHERS = 5, VAST = 8 };
+    const bool all = getenv("HR_TEST_LONG") && seed % VAST == 0;
     chance = seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
     drawn.count = 0;
     tree_draw(3);
@@ -428,7 +429,7 @@ static void test_drawn_vast(void **state) {
     static const int64_t few[] = {4, 1000}, vast[][2] = {{1, INT64_C(1) << 33}};
     static const struct whole_case never = {"n < 0", is_never}, late = {"n > N - 3", is_last};
     assert_int_equal(whole_taken(&late, FACTOR_SCALAR, &as_planned, few, vast, 1), 0);
-    if (!getenv("HR_TEST_LONG")) return;
+    if (!sample_is_long(15)) return;
     whole_taken(&late, FACTOR_VIEW, &as_planned, few, vast, 1);
     assert_int_equal(whole_taken(&never, FACTOR_VIEW, &as_planned, vast[0], vast, 1), 1);
     assert_int_equal(whole_taken(&late, FACTOR_VIEW, &as_planned, vast[0], vast, 1), 1);
