@@ -99,12 +99,16 @@ static bool is_taken(const hr_function *function, const char *name) {
     return false;
 }
 
-int hr_index_fresh(hr_algebra *algebra, const char *name, hr_expr *extent) {
-    hr_graph *graph = algebra->graph;
+const char *hr_name_fresh(const hr_graph *graph, const char *name) {
     const char *free_name = name;
     for (int number = 2; is_taken(graph->function, free_name); number++)
         free_name = hr_arena_format(graph->arena, "%s%d", name, number);
-    const int index = hr_graph_add_index(graph, free_name, extent);
+    return free_name;
+}
+
+int hr_index_fresh(hr_algebra *algebra, const char *name, hr_expr *extent) {
+    hr_graph *graph = algebra->graph;
+    const int index = hr_graph_add_index(graph, hr_name_fresh(graph, name), extent);
     hr_index_bit(algebra, index);
     return index;
 }

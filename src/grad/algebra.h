@@ -63,6 +63,8 @@ hr_index_set hr_index_bits(hr_algebra *algebra, const hr_expr *node);
 /* The indices of a set in their order; their number. */
 int hr_index_list(const hr_algebra *algebra, hr_index_set set, int *out);
 hr_index_set hr_free_indices(hr_algebra *algebra, const hr_expr *expr);
+/* `name`, or that with a number behind it: no index or tensor of the graph has it. */
+const char *hr_name_fresh(const hr_graph *graph, const char *name);
 /* A new index over `extent`, called `name`, with a number behind it where that is taken. */
 int hr_index_fresh(hr_algebra *algebra, const char *name, hr_expr *extent);
 /* One over the same extent that is called so but for a number, and is not in `taken`; else a new one. */

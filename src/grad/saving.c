@@ -34,21 +34,6 @@ typedef struct naming {
     hr_expr *value[LOCALS_MOST], *element[LOCALS_MOST]; /* that have a local now */
 } naming;
 
-static bool is_taken(const hr_function *function, const char *name) {
-    for (int t = 0; t < function->tensor_count; t++)
-        if (strcmp(function->tensors[t].name, name) == 0) return true;
-    for (int i = 0; i < function->index_count; i++)
-        if (strcmp(function->indices[i].name, name) == 0) return true;
-    return false;
-}
-
-static const char *free_name(const naming *n, const char *wanted) {
-    const char *name = wanted;
-    for (int number = 2; is_taken(n->graph->function, name); number++)
-        name = hr_arena_format(n->graph->arena, "%s%d", wanted, number);
-    return name;
-}
-
 static hr_visit unsee_bound(void *context, const hr_expr *node) {
     naming *n = context;
     for (int i = 0; i < node->bound_count; i++)
@@ -85,7 +70,7 @@ static hr_expr *named(naming *n, const char *name, hr_expr *value) {
         shape[i] = graph->function->indices[indices[i]].extent;
         subscripts[i] = hr_graph_index_value(graph, indices[i]);
     }
-    const int local = hr_graph_add_local(graph, free_name(n, name), value->type, count, shape, -1);
+    const int local = hr_graph_add_local(graph, hr_name_fresh(n->graph, name), value->type, count, shape, -1);
     hr_graph_add_statement(graph, local, count, indices, value, n->statement->place);
     n->value[n->count] = value;
     return n->element[n->count++] = hr_graph_element(graph, local, count, subscripts);

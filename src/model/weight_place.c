@@ -169,8 +169,8 @@ static hr_status weight_send(placing *placing, hr_weight *weight) {
 
 /* ---- weights that are joined ---- */
 
-/* NULL where the rows of the parts do not lie behind each other. */
-static hr_weight *join(struct hr_model *model, const hr_join_rule *rule, int layer, int *layers) {
+/* NULL where the rows of the parts do not lie behind each other. It has as many layers as they. */
+static hr_weight *join(struct hr_model *model, const hr_join_rule *rule, int layer, hr_model_weight *out) {
     hr_weight *made = hr_arena_alloc(model->arena, sizeof *made);
     for (int part = 0; part < rule->count; part++) {
         const hr_model_weight *of = NULL;
@@ -178,7 +178,8 @@ static hr_weight *join(struct hr_model *model, const hr_join_rule *rule, int lay
             if (strcmp(model->weights[i].name, rule->parts[part]) == 0) of = &model->weights[i];
         if (!of || layer >= of->layers) return NULL;
         const hr_weight *weight = of->layer[layer];
-        *layers = of->layers;
+        out->layers = of->layers;
+        out->is_layered = of->is_layered;
         if (part == 0) {
             *made = *weight;
             continue;
@@ -194,14 +195,15 @@ static hr_weight *join(struct hr_model *model, const hr_join_rule *rule, int lay
 
 static void weights_join(struct hr_model *model) {
     for (int i = 0; i < model->text.join_count; i++) {
-        int layers = 1;
-        hr_weight *first = join(model, &model->text.joins[i], 0, &layers);
-        hr_weight **layer = hr_arena_alloc(model->arena, (size_t)layers * sizeof *layer);
-        layer[0] = first;
-        for (int l = 1; l < layers && layer[l - 1]; l++)
-            layer[l] = join(model, &model->text.joins[i], l, &layers);
-        if (!first || !layer[layers - 1]) return;
-        model->joined[i] = (hr_model_weight){model->text.joins[i].name, layers, layers > 1, layer};
+        const hr_join_rule *rule = &model->text.joins[i];
+        hr_model_weight made = {.name = rule->name, .layers = 1};
+        hr_weight *first = join(model, rule, 0, &made);
+        made.layer = hr_arena_alloc(model->arena, (size_t)made.layers * sizeof *made.layer);
+        made.layer[0] = first;
+        for (int l = 1; l < made.layers && made.layer[l - 1]; l++)
+            made.layer[l] = join(model, rule, l, &made);
+        if (!first || !made.layer[made.layers - 1]) return;
+        model->joined[i] = made;
     }
     model->has_joined = true;
 }

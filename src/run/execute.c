@@ -420,7 +420,7 @@ hr_status hr_kernel_execute_by(hr_kernel *kernel, const hr_array *arrays, int co
     HR_TRY(call_begin(&call, kernel, arrays, count, NULL));
     HR_TRY(shapes_get(&call, &shapes));
     hr_status status = execution_make(&call, shapes, &execution);
-    if (status == HR_OK) status = use(context, shapes, &execution);
+    if (status == HR_OK && use) status = use(context, shapes, &execution);
     if (status == HR_OK)
         *out = shapes;
     else

@@ -228,8 +228,8 @@ hr_status hr_kernel_execute_work(hr_kernel *kernel, const hr_array *arrays, int 
                                  hr_work *work, hr_floor *floor);
 
 /* Finds or makes what serves a call with these arrays and hands its execution, which lacks scratch, to `use`
- * in place of launching it; tables and execution last as long as that. *out serves the call until
- * hr_shapes_release(kernel->shapes, ...). */
+ * (NULL: to nobody) in place of launching it; tables and execution last as long as that. *out serves the call
+ * until hr_shapes_release(kernel->shapes, ...). */
 typedef hr_status (*hr_execution_fn)(void *context, const hr_shapes *shapes, const hr_execution *execution);
 hr_status hr_kernel_execute_by(hr_kernel *kernel, const hr_array *arrays, int count, hr_execution_fn use,
                                void *context, hr_shapes **out);

@@ -354,13 +354,6 @@ static hr_status host_launch(hr_sequence *sequence, int64_t step) {
     return HR_OK;
 }
 
-static hr_status served(void *context, const hr_shapes *shapes, const hr_execution *execution) {
-    (void)context;
-    (void)shapes;
-    (void)execution;
-    return HR_OK;
-}
-
 static hr_status host_prepare(hr_sequence *sequence, int64_t step) {
     hr_sequence_arrays made;
     hr_shapes *shapes;
@@ -370,7 +363,7 @@ static hr_status host_prepare(hr_sequence *sequence, int64_t step) {
             return hr_fail(HR_CANCELLED, "a sequence's preparing was stopped");
         hr_status status = hr_sequence_arrays_make(sequence, item, step, &made);
         if (status == HR_OK && item->kernel)
-            status = hr_kernel_execute_by(item->kernel, made.arrays, item->count, served, NULL, &shapes);
+            status = hr_kernel_execute_by(item->kernel, made.arrays, item->count, NULL, NULL, &shapes);
         HR_TRY(hr_sequence_item_fail(sequence, i, status));
         if (item->kernel) hr_shapes_release(item->kernel->shapes, shapes);
         item->ran = true;

@@ -1,39 +1,39 @@
 #!/usr/bin/env bash
 # The checks that need a GPU: test_gpu.sh BUILD_FOLDER. Ends with 77 where there is none, and says so.
 set -uo pipefail
-program=$1/test/gpu_library
+build=$1
+program=$build/test/gpu_library
 failed=0
+source=$(dirname "$0")/../..
+
+# check COMMAND...: 0 is good, and so is 77, which says why it was skipped
+check() {
+    "$@"
+    local code=$?
+    [ $code -eq 0 ] || [ $code -eq 77 ] || failed=1
+}
+
+# check_in_python FRAMEWORK CONDITION TEST LEFT_OUT: where the framework sees a GPU
+check_in_python() {
+    if python3 -c "import sys, $1; sys.exit(not $2)" 2>/dev/null; then
+        check python3 "$source/test/cli/python_package.py" "$build" "$source" "$3"
+    else
+        echo "$4"
+    fi
+}
+
 "$program"
 code=$?
 [ $code -eq 77 ] && exit 77
 [ $code -eq 0 ] || failed=1
-"$1/test/gpu_lists" || failed=1
-"$1/test/gpu_sequence" || failed=1
-"$1/test/gpu_tensor"
-code=$?
-[ $code -eq 0 ] || [ $code -eq 77 ] || failed=1
-
-python3 "$(dirname "$0")/../cli/generate_cuda.py" "$1" "$(dirname "$0")/../.."
-code=$?
-[ $code -eq 0 ] || [ $code -eq 77 ] || failed=1
-
-if python3 -c 'import sys, torch; sys.exit(not torch.cuda.is_available())' 2>/dev/null; then
-    source=$(dirname "$0")/../..
-    python3 "$source/test/cli/python_package.py" "$1" "$source" gpu_torch
-    code=$?
-    [ $code -eq 0 ] || [ $code -eq 77 ] || failed=1
-else
-    echo "PyTorch with CUDA is not installed: calls with its tensors are left out"
-fi
-
-if python3 -c 'import sys, jax; sys.exit(jax.default_backend() != "gpu")' 2>/dev/null; then
-    source=$(dirname "$0")/../..
-    python3 "$source/test/cli/python_package.py" "$1" "$source" test_jax
-    code=$?
-    [ $code -eq 0 ] || [ $code -eq 77 ] || failed=1
-else
-    echo "JAX with CUDA is not installed: kernels in its programs are left out"
-fi
+"$build/test/gpu_lists" || failed=1
+"$build/test/gpu_sequence" || failed=1
+check "$build/test/gpu_tensor"
+check python3 "$source/test/cli/generate_cuda.py" "$build" "$source"
+check_in_python torch 'torch.cuda.is_available()' gpu_torch \
+    "PyTorch with CUDA is not installed: calls with its tensors are left out"
+check_in_python jax '(jax.default_backend() == "gpu")' test_jax \
+    "JAX with CUDA is not installed: kernels in its programs are left out"
 
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | head -n 1)
 if [ -z "$sanitizer" ]; then
@@ -44,14 +44,14 @@ else
         pids=()
         for ((part = 0; part < parts; part++)); do
             timeout 100 "$sanitizer" --tool $tool --error-exitcode 9 "$program" --small --jobs $parts --part $part \
-                >"$1/$tool.$part.log" 2>&1 &
+                >"$build/$tool.$part.log" 2>&1 &
             pids+=($!)
         done
         wrong=0
         for ((part = 0; part < parts; part++)); do
-            wait "${pids[part]}" || { wrong=1; grep -E '=========|wrong|differ' "$1/$tool.$part.log" | head -n 20; }
+            wait "${pids[part]}" || { wrong=1; grep -E '=========|wrong|differ' "$build/$tool.$part.log" | head -n 20; }
         done
-        [ $wrong -eq 0 ] && echo "compute-sanitizer $tool: no errors, $(cat "$1/$tool".*.log | awk '/ kernels, / { n += $1 } END { print n }') kernels"
+        [ $wrong -eq 0 ] && echo "compute-sanitizer $tool: no errors, $(cat "$build/$tool".*.log | awk '/ kernels, / { n += $1 } END { print n }') kernels"
         [ $wrong -eq 0 ] || failed=1
     done
 fi

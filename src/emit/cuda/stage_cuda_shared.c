@@ -243,13 +243,19 @@ static bool is_of_row(hr_cuda_stage *s, const hr_expr *e, const hr_expr *whole) 
     return true;
 }
 
-static hr_visit name_value(void *stage, const hr_expr *node) {
-    hr_cuda_stage *s = stage;
+/* Values before the first pass: after it, a place may have a result. */
+typedef struct first_values {
+    hr_cuda_stage *s;
+    hr_cuda_element_list whole; /* rows that may stand in shared memory */
+    int count;                  /* elements that were named */
+} first_values;
+
+static hr_visit name_value(void *context, const hr_expr *node) {
+    const first_values *values = context;
+    hr_cuda_stage *s = values->s;
     if (node->op != HR_OP_ELEMENT || hr_element_is_checked(s->function, node)) return HR_VISIT_ON;
-    hr_cuda_element_list all = {0};
-    hr_cuda_all_elements(s, &all);
-    for (int i = 0; i < all.count; i++) {
-        const hr_expr *whole = all.element[i];
+    for (int i = 0; i < values->whole.count; i++) {
+        const hr_expr *whole = values->whole.element[i];
         const char *slot = whole->tensor == node->tensor ? hr_cuda_block_slot_in(s, whole) : NULL;
         if (!slot || !is_of_row(s, node, whole)) continue;
         const char *offset =
@@ -262,43 +268,37 @@ static hr_visit name_value(void *stage, const hr_expr *node) {
     return HR_VISIT_PAST;
 }
 
-static hr_visit forget_value(void *stage, const hr_expr *node) {
-    hr_cuda_stage *s = stage;
-    if (node->op == HR_OP_ELEMENT) s->p->buffer[node->id] = NULL;
+static hr_visit forget_value(void *context, const hr_expr *node) {
+    first_values *values = context;
+    if (node->op != HR_OP_ELEMENT) return HR_VISIT_ON;
+    values->count += values->s->p->buffer[node->id] != NULL;
+    values->s->p->buffer[node->id] = NULL;
     return HR_VISIT_ON;
 }
 
-static hr_visit has_value(void *stage, const hr_expr *node) {
-    const hr_cuda_stage *s = stage;
-    return hr_visit_until(node->op == HR_OP_ELEMENT && s->p->buffer[node->id]);
-}
-
-/* The values before the first pass: after it, a place may have a result. Returns whether a visit found one.
- */
-static bool visit_first_values(hr_cuda_stage *s, hr_visit (*visit)(void *, const hr_expr *)) {
-    hr_walk walk = {.enter = visit, .context = s};
-    bool found = false;
-    for (int i = 0; i < s->stage->step_count; i++) {
-        const hr_step *step = &s->stage->steps[i];
-        if (step->kind == HR_STEP_ROW && step->pass == 0)
-            found = hr_walk_through(&walk, step->value) != NULL || found;
-    }
-    hr_printer_walked(s->p, &walk);
-    return found;
+static void visit_first_values(first_values *values, hr_visit (*visit)(void *, const hr_expr *)) {
+    hr_walk walk = {.enter = visit, .context = values};
+    const hr_stage *stage = values->s->stage;
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].kind == HR_STEP_ROW && stage->steps[i].pass == 0)
+            hr_walk_through(&walk, stage->steps[i].value);
+    hr_printer_walked(values->s->p, &walk);
 }
 
 void hr_cuda_begin_block_values(hr_cuda_stage *s) {
-    visit_first_values(s, name_value);
+    first_values values = {.s = s};
+    hr_cuda_all_elements(s, &values.whole);
+    visit_first_values(&values, name_value);
 }
 
 void hr_cuda_end_block_values(hr_cuda_stage *s) {
-    if (visit_first_values(s, has_value) && s->c->row_threads <= 32)
+    first_values values = {.s = s};
+    visit_first_values(&values, forget_value);
+    if (values.count && s->c->row_threads <= 32)
         hr_print(s->p, "__syncwarp(); /* the row's lanes have read what one of them will write over */");
-    visit_first_values(s, forget_value);
 }
 
 void hr_cuda_print_block_out(hr_cuda_stage *s) {
-
     if (!hr_cuda_asks_live(s->c)) hr_cuda_close(s->p);
     if (s->c->row_rounds > 1) hr_cuda_close(s->p);
 }
