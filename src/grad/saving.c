@@ -87,9 +87,30 @@ static bool is_activation(const hr_expr *node, const hr_expr *arg) {
            hr_expr_find(arg, is_product, NULL);
 }
 
+/* One node, but for those in a reduction. */
+static hr_visit is_outside(const hr_expr *node, const void *other) {
+    return hr_op_is_reduction(node->op) && node != other ? HR_VISIT_PAST : hr_visit_until(node == other);
+}
+
+/* What an activation takes, in the 16 bits of what it gives where these are the statement's own. */
+static hr_expr *rounded_as_given(const naming *n, const hr_expr *activation, hr_expr *value) {
+    const hr_expr *whole = n->statement->value;
+    const hr_tensor *tensor = &n->graph->function->tensors[n->statement->tensor];
+    const bool result = tensor->role == HR_ROLE_RESULT &&
+                        (tensor->variable || tensor->dtype == HR_BF16 || tensor->dtype == HR_F16);
+    if (!(result || hr_rounds_to_half(whole)) || !hr_expr_find(whole, is_outside, activation)) return value;
+    return hr_graph_intern(n->graph, &(hr_expr){.op = HR_OP_CONVERT,
+                                                .type = value->type,
+                                                .dtype = result ? tensor->dtype : whole->dtype,
+                                                .variable = result ? tensor->variable : whole->variable,
+                                                .arg_count = 1,
+                                                .args = &value});
+}
+
 static hr_expr *with_names(void *context, const hr_expr *node, hr_expr *const *args) {
     naming *n = context;
-    hr_expr *inner = is_activation(node, args[0]) ? named(n, "pre", args[0]) : NULL;
+    hr_expr *inner =
+        is_activation(node, args[0]) ? named(n, "pre", rounded_as_given(n, node, args[0])) : NULL;
     hr_expr *made = hr_graph_with_args(n->graph, node, inner ? &inner : args);
     if (node->op == HR_OP_SOFTMAX)
         named(n, "lse",

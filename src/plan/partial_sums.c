@@ -1,6 +1,7 @@
 /* Sums over the results of a product: of its rows, its columns, or all. In: a unified graph. Out: the same,
  * where such a sum (or a maximum) is one over partial sums, each of a few neighbours, which the product's
- * kernel can leave beside its results: nobody reads the results again.
+ * kernel can leave beside its results: nobody reads the results again. Where a later stage has to do so for
+ * what it makes of each, it has these sums as well.
  *
  * c[n] = sum[m](f(y[m, n])) becomes
  *     part[t, n] = sum[i < 16](f(y[16 t + i, n])), which hr_graph.partials names,
@@ -22,9 +23,12 @@ typedef struct partials {
     const hr_plan *plan;
     const int64_t *extents;
     hr_contract contract;
-    int product; /* its statement */
-    bool *made;  /* by tensor: an epilogue of the product's kernel makes it */
+    int product;         /* its statement */
+    unsigned char *made; /* by tensor: what its kernel's epilogue has of it */
 } partials;
+
+/* A map over the product's results: of what is at hand without it, or of them. */
+enum { NOT_MADE, MADE_BESIDE, MADE_OF_IT };
 
 /* ---- what the product's kernel makes ---- */
 
@@ -49,16 +53,21 @@ static hr_visit look(void *context, const hr_expr *node) {
         r->other = r->other || producer >= r->p->product;
         return HR_VISIT_ON;
     }
-    r->some = true;
+    r->some = r->some || r->p->made[node->tensor] == MADE_OF_IT;
     const hr_statement *s = &function->statements[producer];
     for (int a = 0; a < s->domain_count; a++)
         if (node->args[a]->op != HR_OP_INDEX || node->args[a]->index != s->domain[a]) r->other = true;
     return HR_VISIT_ON;
 }
 
-static bool reads_made(const partials *p, const hr_expr *value) {
+static readings readings_of(const partials *p, const hr_expr *value) {
     readings r = {.p = p};
     hr_expr_visit(value, look, &r);
+    return r;
+}
+
+static bool reads_made(const partials *p, const hr_expr *value) {
+    const readings r = readings_of(p, value);
     return r.some && !r.other;
 }
 
@@ -67,16 +76,33 @@ static bool is_over_results(const partials *p, const int *indices, int count) {
     return hr_indices_same(indices, count, both, 2);
 }
 
+static bool is_map_over_results(const partials *p, const hr_statement *s) {
+    return s->store == HR_STORE_WHOLE && !hr_op_is_reduction(s->value->op) &&
+           is_over_results(p, s->domain, s->domain_count);
+}
+
 /* Maps over the product's results that follow it. */
 static void find_made(partials *p) {
     const hr_function *function = p->graph->function;
-    memset(p->made, 0, (size_t)function->tensor_count * sizeof *p->made);
-    p->made[p->contract.product] = true;
+    memset(p->made, NOT_MADE, (size_t)function->tensor_count);
+    p->made[p->contract.product] = MADE_OF_IT;
     for (int i = p->product + 1; i < function->statement_count; i++) {
         const hr_statement *s = &function->statements[i];
-        p->made[s->tensor] = s->store == HR_STORE_WHOLE && !hr_op_is_reduction(s->value->op) &&
-                             is_over_results(p, s->domain, s->domain_count) && reads_made(p, s->value);
+        if (!is_map_over_results(p, s)) continue;
+        const readings r = readings_of(p, s->value);
+        if (!r.other) p->made[s->tensor] = r.some ? MADE_OF_IT : MADE_BESIDE;
     }
+}
+
+/* A later stage does all the same, for a map over them that its kernel cannot make: sums cost it little. */
+static bool are_read_again(const partials *p) {
+    const hr_function *function = p->graph->function;
+    for (int i = p->product + 1; i < function->statement_count; i++) {
+        const hr_statement *s = &function->statements[i];
+        if (!is_map_over_results(p, s) || p->made[s->tensor] != NOT_MADE) continue;
+        if (readings_of(p, s->value).some) return true;
+    }
+    return false;
 }
 
 /* ---- sums that are taken apart ---- */
@@ -165,6 +191,8 @@ static hr_status take_all(partials *p, int *count) {
     bool all;
     *count = 0;
     HR_TRY(leaves(p, &all));
+    if (all) find_made(p);
+    all = all && !are_read_again(p);
     for (int i = p->product + 1; all && i < function->statement_count && !p->graph->full; i++) {
         if (*count == HR_PARTIALS_MOST) break;
         find_made(p);

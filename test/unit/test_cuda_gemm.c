@@ -79,8 +79,10 @@ static const struct gemm_case {
      HALVES, 0},
     {"kernel k(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[N, M]) { y[n, m] = sum[k](x[m, k] * w[n, k]) }",
      HALVES, 0},
-    {"kernel k(x: bf16[M, K], w: bf16[N, K], a: f32[M], r: bf16[M, N], seed: i64) -> (y: bf16[M, N]) {\n"
+    {"kernel k(x: bf16[M, K], w: bf16[N, K], a: f32[M], r: bf16[M, N], seed: i64)\n"
+     "    -> (y: bf16[M, N], d: bf16[M, N]) {\n"
      "    s[m, n] = bf16(sum[k](x[m, k] * w[n, k]) * a[m])\n"
+     "    d[m, n] = s[m, n] * r[m, n]\n"
      "    y[m, n] = where(random(seed, m * N + n) < 0.3, 0, 1.5 * s[m, n]) + r[m, n] }",
      HALVES, 0},
     {"kernel k(x: f16[M, K], w: f16[N, K]) -> (y: f16[M, N], c: f32[N], r: f32[M], t: f16[N, M]) {\n"
@@ -447,7 +449,8 @@ static void test_partial_sums(void **state) {
     } cases[] = {
         {"kernel k(x: bf16[M, K], w: bf16[N, K], g: bf16[M, N]) -> (y: bf16[M, N], c: f32[N], r: f32[M],\n"
          "    q: f32[M], a: f32) {\n"
-         "    y[m, n] = relu(sum[k](x[m, k] * w[n, k])) * g[m, n]\n"
+         "    t[m, n] = tanh(g[m, n])\n"
+         "    y[m, n] = relu(sum[k](x[m, k] * w[n, k])) * t[m, n] * (2 - t[m, n])\n"
          "    c[n] = sum[m](y[m, n])\n"
          "    r[m] = rsqrt(mean[n](y[m, n]^2) + 0.001)\n"
          "    q[m] = min[n](y[m, n] + g[m, n])\n"
@@ -466,6 +469,13 @@ static void test_partial_sums(void **state) {
          "    y[m, n] = sum[k](x[m, k] * w[n, k])\n"
          "    c[n] = sum[m](y[m, n]) }",
          255, 300, 0},
+        /* who makes z reads y again, and sums it beside */
+        {"kernel k(x: f16[M, K], w: f16[N, K]) -> (z: f16[M, N], r: f32[M], c: f32[N]) {\n"
+         "    y[m, n] = sum[k](x[m, k] * w[n, k])\n"
+         "    r[m] = sum[n](y[m, n]^2)\n"
+         "    c[n] = sum[m](y[m, n])\n"
+         "    z[m, n] = y[m, n] * rsqrt(r[m]) }",
+         272, 264, 0},
         /* h costs less to make anew than to keep: what leaves reads it, too */
         {"kernel k(x: f16[M, K], w: f16[N, K], s: f32[M, N]) -> (y: f16[M, N], v: f32[M], c: f32[N]) {\n"
          "    e[m] = sum[n](s[m, n]) / N\n"

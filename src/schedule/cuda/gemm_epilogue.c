@@ -2,7 +2,7 @@
  *
  * The copy engine stores results that it can walk. A value that is one for each column (a bias) is computed
  * once a tile, into shared memory, while the product runs. An element of a matrix that lies as the result
- * does (a residual) comes by the copy engine to where the result will leave from.
+ * does (a residual) comes by the copy engine to where the first result will leave from.
  */
 #include "base/dtype.h"
 #include "ir/visit.h"
@@ -98,12 +98,12 @@ static bool is_column(const reader *r, const hr_expr *e) {
            r->gemm->column_count < HR_GEMM_COLUMNS_MAX;
 }
 
-/* An element that lies in memory as the only result does. */
+/* An element that lies in memory as the first result does. */
 static hr_status find_staged(reader *r, const hr_expr *e) {
     hr_gemm_view view;
     hr_cuda_gemm *g = r->gemm;
     const hr_tensor *tensor = &r->plan->normal->tensors[e->tensor];
-    if (g->staged_block || g->result_count != 1 || e->arg_count != tensor->rank ||
+    if (g->staged_block || !g->result_count || e->arg_count != tensor->rank ||
         tensor->dtype != g->result_dtype || e->type != HR_F32)
         return HR_OK;
     for (int i = 0; i < e->arg_count; i++)
@@ -155,25 +155,23 @@ static hr_visit count_clocks(void *context, const hr_expr *e) {
     return HR_VISIT_ON;
 }
 
-static double clocks_of(const hr_expr *e, const hr_contract *contract) {
-    counting c = {.contract = contract};
-    hr_expr_visit(e, count_clocks, &c);
-    return c.clocks;
-}
-
 hr_status hr_gemm_epilogue(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                            hr_cuda_gemm *out) {
     reader r = {.plan = plan, .contract = stage->contract, .extents = extents, .gemm = out};
+    counting c = {.contract = stage->contract};
+    hr_walk walk = {.enter = count_clocks, .context = &c}; /* what several results share is computed once */
     HR_TRY(results_make(plan, stage, extents, out));
     out->partial_count = 0;
     for (int i = 0; i < stage->step_count; i++) {
         if (!stage->steps[i].stored) continue;
         if (out->result_count) hr_expr_visit(stage->steps[i].value, survey, &r);
-        out->epilogue_clocks += clocks_of(stage->steps[i].value, stage->contract);
+        hr_walk_through(&walk, stage->steps[i].value);
         if (stage->steps[i].kind != HR_STEP_PARTIAL) continue;
         out->partial_steps[out->partial_count++] = i;
         out->epilogue_clocks += partial_clocks;
     }
+    out->epilogue_clocks += c.clocks;
+    HR_TRY(hr_walk_end(&walk));
     HR_TRY(r.status);
     /* Sums of a thread that leave it room, found by compiling such epilogues with each tile of the table. */
     bool several = out->result_count > 1;

@@ -133,7 +133,7 @@ static __device__ inline void gemm_begin_columns(const A &a, const gemm_size &si
     }
 }
 
-/* Begins the copies of staged rows to the places that the tile's results will leave from. */
+/* Begins the copies of staged rows to the places that the tile's first result will leave from. */
 template <class P, class M>
 static __device__ inline void gemm_begin_staged(const gemm_block &b, const M &maps, int group, int batch,
                                                 int m, int n) {
@@ -141,12 +141,12 @@ static __device__ inline void gemm_begin_staged(const gemm_block &b, const M &ma
     const int across = P::right_n / memory::piece_columns;
     if (threadIdx.x % 128 != 0) return;
     ptx_bulk_wait_read<0>();
-    ptx_mbarrier_arrive_expect(b.staged + group * 8, memory::group_bytes);
+    ptx_mbarrier_arrive_expect(b.staged + group * 8, memory::piece_count * memory::piece_bytes);
 #pragma unroll
     for (int x = 0; x < memory::piece_count; x++)
-        P::load_staged(b.address + memory::results_at + group * memory::group_bytes + x * memory::piece_bytes,
-                       maps, n + x % across * memory::piece_columns, m + x / across * 64, batch,
-                       b.staged + group * 8);
+        P::load_staged(
+            b.address + memory::results_at + (group * memory::places + x) * P::results * memory::piece_bytes,
+            maps, n + x % across * memory::piece_columns, m + x / across * 64, batch, b.staged + group * 8);
 }
 
 /* The epilogue of a group's sums, whose first row is m; results leave by the copy engine. */
