@@ -66,8 +66,10 @@ hr_expr *hr_product_rounded(hr_derivation *derivation, hr_expr *body, hr_index_s
 
 /* How statements read a local: as an operand that they round, in a sum of it alone, or in another way. */
 typedef struct reading {
+    hr_graph *graph;
     int tensor, operands, sums, others;
     const hr_expr *rounding; /* of the operands */
+    int rounded;             /* the local that is the rounded one; -1 = itself */
 } reading;
 
 static bool is_element_of(const hr_expr *node, int tensor) {
@@ -91,35 +93,63 @@ static hr_visit note_reading(void *context, const hr_expr *node) {
     return HR_VISIT_PAST;
 }
 
-/* The rounding belongs into the local's own statement: products take it, what else there is adds it up. It is
- * kept in 16 bits then. */
-static bool is_rounded_once(const hr_function *function, const hr_statement *statement, reading *r) {
+/* Products take the local, which its own statement does not round. */
+static bool is_rounded_by_products(const hr_function *function, const hr_statement *statement, reading *r) {
     *r = (reading){.tensor = statement->tensor};
     if (function->tensors[statement->tensor].role != HR_ROLE_LOCAL || statement->value->type != HR_F32 ||
         statement->store != HR_STORE_WHOLE || hr_rounds_to_half(statement->value))
         return false;
     for (int i = 0; i < function->statement_count; i++)
         hr_expr_visit(function->statements[i].value, note_reading, r);
-    return r->operands && r->sums && !r->others;
+    return r->operands > 0;
 }
 
-/* A rounded element of the local is the element. */
+/* A rounded element of the local is the element, or that of the local which is rounded. */
 static hr_expr *bare(void *context, hr_expr *node) {
     const reading *r = context;
-    return hr_rounds_to_half(node) && is_element_of(node->args[0], r->tensor) ? node->args[0] : NULL;
+    if (!hr_rounds_to_half(node) || !is_element_of(node->args[0], r->tensor)) return NULL;
+    hr_expr *element = node->args[0];
+    return r->rounded < 0 ? element
+                          : hr_graph_element(r->graph, r->rounded, element->arg_count, element->args);
 }
 
+/* A local of what products take of that one: its statement comes behind the one that makes it. */
+static int rounded_add(hr_graph *graph, int number, const hr_expr *rounding) {
+    hr_function *function = graph->function;
+    const hr_statement made = function->statements[number];
+    const hr_tensor *tensor = &function->tensors[made.tensor];
+    const char *name = hr_arena_format(graph->arena, "%.40s16", tensor->name);
+    hr_expr *value =
+        hr_graph_element(graph, made.tensor, made.subscript_count, (hr_expr *const *)made.subscripts);
+    const int local =
+        hr_graph_add_local(graph, hr_name_fresh(graph, name), HR_F32, tensor->rank, tensor->shape, -1);
+    hr_graph_add_statement(graph, local, made.domain_count, made.domain,
+                           hr_graph_with_args(graph, rounding, &value), made.place);
+    hr_graph_move_before(graph, number + 1, 1);
+    return local;
+}
+
+/* Once in all: where what else there is adds the local up, in its own statement, which keeps it in 16 bits
+ * then; elsewhere as a local of its own. */
 void hr_round_once(hr_derivation *derivation) {
     hr_graph *graph = derivation->graph;
     hr_function *function = graph->function;
     for (int s = 0; s < function->statement_count && !graph->full; s++) {
-        hr_statement *made = &function->statements[s];
+        const int tensor = function->statements[s].tensor;
         reading r;
-        if (made->tensor < derivation->source->tensor_count || !is_rounded_once(function, made, &r)) continue;
+        if (tensor < derivation->source->tensor_count ||
+            !is_rounded_by_products(function, &function->statements[s], &r))
+            continue;
+        const bool own = r.sums && !r.others;
+        if (!own && !(r.others && r.operands > 1)) continue;
+        r.graph = graph;
+        r.rounded = own ? -1 : rounded_add(graph, s, r.rounding);
         hr_rewriting rewriting = {.graph = graph, .before = bare, .context = &r};
-        for (int i = 0; i < function->statement_count && !graph->full; i++)
+        for (int i = own ? 0 : s + 2; i < function->statement_count && !graph->full; i++)
             function->statements[i].value = hr_rewriting_of(&rewriting, function->statements[i].value);
         hr_rewriting_end(&rewriting);
-        made->value = hr_graph_with_args(graph, r.rounding, &made->value);
+        if (own)
+            function->statements[s].value =
+                hr_graph_with_args(graph, r.rounding, &function->statements[s].value);
     }
 }

@@ -295,11 +295,14 @@ static hr_expr *settled_choice(sharing *s, const hr_expr *node) {
 static void name_operands(sharing *s, const hr_expr *sum) {
     const hr_terms body = hr_terms_of(s->algebra, sum->args[0]);
     const hr_term *term = body.terms;
-    if (body.count != 1 || term->factor_count != 2) return;
-    const hr_index_set left = hr_free_indices(s->algebra, term->factors[0].base),
-                       right = hr_free_indices(s->algebra, term->factors[1].base);
-    for (int f = 0; f < 2 && (left & ~right) && (right & ~left); f++) {
+    if (body.count != 1) return;
+    for (int f = 0; f < term->factor_count; f++) {
         const hr_expr *base = term->factors[f].base;
+        const hr_index_set own = hr_free_indices(s->algebra, base);
+        hr_index_set others = 0;
+        for (int g = 0; g < term->factor_count; g++)
+            if (g != f) others |= hr_free_indices(s->algebra, term->factors[g].base);
+        if (!(own & ~others) || !(others & ~own)) continue;
         if (hr_rounds_to_half(base) && !is_leaf(base->args[0]) && use_of(s, base)->count == 1)
             use_of(s, base)->count = 2; /* here, and where it is made */
     }

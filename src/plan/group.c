@@ -202,6 +202,15 @@ static bool kind_fits(fit *f) {
     return element || hr_indices_same(s->domain, s->domain_count, a->task, a->task_count);
 }
 
+/* An operand that a later stage makes as well, for which that reads nothing more. */
+static bool waits(const grouper *g, int statement) {
+    for (int s = 0; s < statement && hr_plan_knows(g->plan, HR_FACT_ROWS_KEPT); s++)
+        if (!g->done[s] && g->here[g->function->statements[s].tensor].step < 0 &&
+            hr_operand_is_summed_by(g->function, statement, s))
+            return true;
+    return false;
+}
+
 static bool step_fits(grouper *g, const attempt *a, int statement, hr_step *out) {
     fit f = {.g = g, .attempt = a, .statement = &g->function->statements[statement]};
     f.step.statement = statement;
@@ -209,6 +218,7 @@ static bool step_fits(grouper *g, const attempt *a, int statement, hr_step *out)
     if (!kind_fits(&f)) return false;
     if (!walk_elements(g, f.statement, element_fits, &f)) return false;
     if (!overwrite_fits(g, a, f.statement) || !meets_before(g, a, &f.step)) return false;
+    if (waits(g, statement)) return false;
     *out = f.step;
     return true;
 }
@@ -560,7 +570,7 @@ static hr_status survey(grouper *g, const int64_t *extents) {
         g->producer[t] = -1;
     for (int s = 0; s < function->statement_count; s++)
         g->producer[function->statements[s].tensor] = s;
-    return HR_OK;
+    return find_contracts(g, extents);
 }
 
 hr_status hr_pass_group(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused) {
@@ -581,7 +591,6 @@ hr_status hr_pass_group(hr_graph *graph, const int64_t *extents, hr_plan *plan, 
     if (!g.size || !g.done || !g.producer || !g.here)
         status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning kernel %.60s", function->name);
     if (status == HR_OK) status = survey(&g, extents);
-    if (status == HR_OK) status = find_contracts(&g, extents);
     if (status == HR_OK) status = group_all(&g, unfused);
     free(g.size);
     free(g.done);

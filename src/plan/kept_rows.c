@@ -1,12 +1,14 @@
-/* Rows that are normalised and multiplied: x times the row's factor, rounded to 16 bits, is an operand of a
- * product. In: such a local. Out: whether it is kept.
+/* Operands of products that a stage before has at hand: x times a row's factor, rounded to 16 bits; what a
+ * gradient's sums of rows and columns read as well. In: such a local. Out: whether it is kept.
  *
- * The stage that finds the factor has the row in hand: it makes the operand as well, and x is read once. Made
- * anew as an operand, x would be read again, by a kernel that lays the operand out, or for each tile of
- * columns. Where tiles are few it is made anew all the same, in the registers that are multiplied.
+ * The stage that finds the factor, or the sums, has x in hand: it makes the operand as well, and x is read
+ * once. Made anew as an operand, x would be read again, by a kernel that lays the operand out, or for each
+ * tile of columns. Where tiles are few it is made anew all the same, in the registers that are multiplied.
  */
 #include "ir/visit.h"
 #include "plan/passes.h"
+
+#include <string.h>
 
 /* Of a product, for which its other operand is computed in registers: schedule/cuda/gemm_raw.c. */
 enum { COLUMNS_FEW = 256, DEPTH_MOST = 3 };
@@ -47,6 +49,36 @@ static hr_visit follows(const hr_expr *node, const void *context) {
     return hr_visit_until(made && is_of_rows(f, made));
 }
 
+/* A sum over the map's indices, before it, reads an element of as many that the map reads as well. */
+bool hr_operand_is_summed_by(const hr_function *function, int map_number, int sum_number) {
+    const hr_statement *map = &function->statements[map_number], *sum = &function->statements[sum_number];
+    const int bound_count = hr_op_is_reduction(sum->value->op) ? sum->value->bound_count : 0;
+    int all[HR_AXES_MAX * 2];
+    if (!bound_count || sum->domain_count + bound_count != map->domain_count || sum_number >= map_number ||
+        !hr_statement_is_half(map) || map->store != HR_STORE_WHOLE)
+        return false;
+    memcpy(all, sum->domain, (size_t)sum->domain_count * sizeof *all);
+    memcpy(all + sum->domain_count, sum->value->bound, (size_t)bound_count * sizeof *all);
+    if (!hr_indices_same(all, map->domain_count, map->domain, map->domain_count)) return false;
+    for (int t = 0; t < function->tensor_count; t++)
+        if (function->tensors[t].rank == map->domain_count && hr_expr_reads(map->value, t) &&
+            hr_expr_reads(sum->value, t))
+            return true;
+    return false;
+}
+
+static bool is_summed(const hr_function *function, int map) {
+    for (int s = 0; s < map; s++)
+        if (hr_operand_is_summed_by(function, map, s)) return true;
+    return false;
+}
+
+/* A local, but for its rounding. */
+static bool is_local_rounded(const hr_function *function, const hr_statement *made) {
+    const hr_expr *whole = made->value->args[0];
+    return whole->op == HR_OP_ELEMENT && function->tensors[whole->tensor].role == HR_ROLE_LOCAL;
+}
+
 bool hr_operand_is_kept(const hr_function *function, const int64_t *extents, const hr_contract *c,
                         int tensor) {
     const hr_statement *made = maker_of(function, tensor);
@@ -58,5 +90,6 @@ bool hr_operand_is_kept(const hr_function *function, const int64_t *extents, con
             HR_OK ||
         others <= COLUMNS_FEW)
         return false;
-    return hr_expr_find(made->value, follows, &(following){function, made, 0}) != NULL;
+    return is_local_rounded(function, made) || is_summed(function, (int)(made - function->statements)) ||
+           hr_expr_find(made->value, follows, &(following){function, made, 0}) != NULL;
 }

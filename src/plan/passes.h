@@ -37,9 +37,12 @@ hr_status hr_pass_unify(hr_graph *graph);
 /* Requires unify. Provides: operands of products are what cheap locals are made from. `facts`: see
  * hr_contract_match. */
 hr_status hr_pass_operands(hr_graph *graph, const int64_t *extents, unsigned facts);
-/* A local that is an operand of the product is kept: rows that a stage normalises, which has them in hand. */
+/* A local that is an operand of the product is kept: what a stage before it has in hand, as rows that it
+ * normalises or sums, or another local but for its rounding. */
 bool hr_operand_is_kept(const hr_function *function, const int64_t *extents, const hr_contract *contract,
                         int tensor);
+/* The statement `sum` adds up what the map, rounded to 16 bits, is made from: it has that in hand. */
+bool hr_operand_is_summed_by(const hr_function *function, int map, int sum);
 
 /* Requires operands. Provides: sums over queries of what follows from scores have scores of their own, keys
  * before queries; plan->again_begin, again_end. */

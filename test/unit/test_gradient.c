@@ -358,6 +358,9 @@ static void test_saving(void **state) {
                       " q[m, n] = T(sum[k](x[m, k] * u[n, k]))\n"
                       " y[m, k] = sum[n](q[m, n] * gelu(sum[j < K](x[m, j] * u[n, j]) * 2) * w[k, n]) }";
     is_saved(mlp, NULL, "q and pre", "-> (y: T[M, K], q: T[M, N], pre: f32[M, N])");
+    is_saved("kernel k(x: T[M, K], w: T[N, K], b: T[N]) -> (y: T[M, N]) {"
+             " y[m, n] = silu(sum[k](x[m, k] * w[n, k]) + b[n]) }",
+             NULL, "pre", "-> (y: T[M, N], pre: T[M, N])");
     const char *attention =
         "kernel k(q: T[H, I, D], k: T[H, J, D], v: T[H, J, E], x: T[M, K], r: T[K, K]) -> (o: T[H, I, E], y: "
         "T[M, K]) {\n"
