@@ -293,9 +293,10 @@ static hr_index_set summed_indices(const solver *s) {
     return (s->scope & ~s->solved) | s->more;
 }
 
-/* The sum with what reductions depend on `changed` in locals. */
+/* The sum with what reductions depend on `changed` in locals. A sum of what shares an element, as heads do a
+ * key, stays apart from that over those: it is a matrix product yet. */
 static hr_terms with_values_held(const solver *s, hr_terms sum, hr_index_set changed) {
-    rereading r = {.algebra = s->algebra, .changed = changed, .is_summed = summed_indices(s) != 0};
+    rereading r = {.algebra = s->algebra, .changed = changed, .is_summed = (s->scope & ~s->solved) != 0};
     for (int i = 0; i < s->count; i++)
         r.brought |= hr_free_indices(s->algebra, s->to[i]);
     hr_terms result = {sum.count, hr_algebra_take(s->algebra, (size_t)sum.count * sizeof(hr_term))};

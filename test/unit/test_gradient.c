@@ -317,6 +317,14 @@ static void test_text(void **state) {
         "    dx[t] = where(t < T - 1, dy[t + 1] * x[t] * 2, 0)\n"
         "    dz[t] = 0.0\n}\n",
         "z has no way to a result");
+    is_derived_as(/* a product of each head; then heads that share values */
+                  "kernel k(w: f32[H, I, J], v: f32[G, J, D]) -> (o: f32[H, I, D]) {\n"
+                  " o[h, i, d] = sum[j](w[h, i, j] * v[h // 4, j, d]) }",
+                  &(hr_gradient_options){.size = sizeof(hr_gradient_options), .wrt = "v"},
+                  "kernel k_backward(do: f32[H, I, D], w: f32[H, I, J]) -> (dv: f32[G, J, D])\n{\n"
+                  "    along[h, d, j] = sum[i](do[h, i, d] * w[h, i, j])\n"
+                  "    dv[k, j, d] = sum[r < 4](where(4 * k + r < H, along[4 * k + r, d, j], 0))\n}\n",
+                  "");
 }
 
 /* ---- what the backward pass takes ---- */
