@@ -73,10 +73,11 @@ static bool is_summed(const hr_function *function, int map) {
     return false;
 }
 
-/* A local, but for its rounding. */
-static bool is_local_rounded(const hr_function *function, const hr_statement *made) {
+/* A local, but for its rounding; not scores of several heads, which attention makes anew. */
+static bool is_local_rounded(const hr_function *function, const hr_contract *c, const hr_statement *made) {
     const hr_expr *whole = made->value->args[0];
-    return whole->op == HR_OP_ELEMENT && function->tensors[whole->tensor].role == HR_ROLE_LOCAL;
+    return !c->batch_count && whole->op == HR_OP_ELEMENT &&
+           function->tensors[whole->tensor].role == HR_ROLE_LOCAL;
 }
 
 bool hr_operand_is_kept(const hr_function *function, const int64_t *extents, const hr_contract *c,
@@ -90,6 +91,6 @@ bool hr_operand_is_kept(const hr_function *function, const int64_t *extents, con
             HR_OK ||
         others <= COLUMNS_FEW)
         return false;
-    return is_local_rounded(function, made) || is_summed(function, (int)(made - function->statements)) ||
+    return is_local_rounded(function, c, made) || is_summed(function, (int)(made - function->statements)) ||
            hr_expr_find(made->value, follows, &(following){function, made, 0}) != NULL;
 }
