@@ -355,7 +355,7 @@ static const char *const grouped[] = {
 static const struct compile_case grouped_cases[] = {{{4096, 4096, 8, 14336}, 90, false},
                                                     {{64, 1000, 64, 72}, 80, false}};
 
-static const struct compile_case product_cases[] = {{{2048, 2048, 2048}, 90, false},
+static const struct compile_case product_cases[] = {{{2304, 8192, 2048}, 90, false},
                                                     {{768, 65536, 768}, 90, false},
                                                     {{333, 1001, 515}, 90, false},
                                                     {{512, 512, 512}, 80, false}};

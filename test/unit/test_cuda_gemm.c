@@ -349,6 +349,65 @@ static void test_many_products_are_one_launch(void **state) {
     hr_program_destroy(program);
 }
 
+/* Asks for a walk of all products of a text. Returns whether all share so many tiles then. */
+static bool ask_for(cuda_case *one, const hr_knobs *knobs, int stream) {
+    hr_plan *plan;
+    hr_cuda_gemm gemm;
+    bool obeyed = true;
+    for (int asked = 0; asked < 2; asked++) {
+        assert_int_equal(
+            hr_schedule_create(one->function, one->extents, NULL, &one->limits, &one->options, &plan), HR_OK);
+        for (int i = 0; i < plan->stage_count; i++) {
+            if (!plan->stages[i].contract) continue;
+            if (!asked) assert_true(hr_choice_add(&one->options.choice, i, knobs));
+            if (!asked) continue;
+            assert_int_equal(hr_cuda_gemm_choose(plan, &plan->stages[i], one->extents, HR_GEMM_HOPPER, &gemm),
+                             HR_OK);
+            obeyed = obeyed && gemm.tile.stream == stream;
+        }
+        hr_plan_destroy(plan);
+    }
+    return obeyed;
+}
+
+/* Tiles of a last wave that all clusters share along k: pieces that begin and end anywhere in a tile, of both
+ * roles, of clusters of two, with every kind of operand and epilogue. */
+static void test_shared_last_wave(void **state) {
+    (void)state;
+    enum { EACH = 9 };
+    static const struct walk {
+        int tile_m, tile_n, sharers, processors;
+        int64_t m, n;
+        int stream; /* tiles of clusters that are shared */
+    } walks[] = {{64, 64, 1, 4, 104, 184, 2}, {128, 256, 1, 3, 504, 184, 1}, {128, 192, 2, 6, 304, 248, 1}};
+    const size_t count = sizeof walks / sizeof *walks;
+    int taken = 0, shared = 0;
+    for (size_t t = 0; t < sizeof texts / sizeof *texts; t++)
+        for (size_t w = 0; w < count; w++) {
+            const struct walk *walk = &walks[w];
+            const int64_t k = texts[t].operands >= F8 ? 1824 : 912;
+            const struct sizes size = {.m = walk->m, .n = walk->n, .k = k, .b = 1};
+            const hr_knobs knobs = {.tile_m = walk->tile_m,
+                                    .tile_n = walk->tile_n,
+                                    .sharers = walk->sharers,
+                                    .last_wave = HR_LAST_WAVE_SHARED};
+            int64_t extents[EXTENTS_MAX];
+            if (!sample_takes(t * count + w, EACH)) continue;
+            hr_program *program = program_of(texts[t].text);
+            cuda_case one = {.function = &program->functions[0],
+                             .extents = extents,
+                             .limits = cuda_case_limits(90, walk->processors),
+                             .seed = t,
+                             .points = 400};
+            extents_set(one.function, &size, extents);
+            taken++;
+            shared += ask_for(&one, &knobs, walk->stream);
+            expect_right(&one, (int)(t * count + w));
+            hr_program_destroy(program);
+        }
+    assert_true(shared * 2 > taken); /* not every tile fits every text */
+}
+
 /* Of f8 with scales of blocks: what is taken so, and its values, scales that are not finite included. */
 static void test_scaled(void **state) {
     (void)state;
@@ -521,6 +580,7 @@ int main(void) {
                                        cmocka_unit_test(test_scaled),
                                        cmocka_unit_test(test_partial_sums),
                                        cmocka_unit_test(test_chosen_out_of_range),
+                                       cmocka_unit_test(test_shared_last_wave),
                                        cmocka_unit_test(test_shapes),
                                        cmocka_unit_test(test_products)};
     return cmocka_run_group_tests(tests, open_device, close_device);

@@ -198,6 +198,13 @@ static void print_hopper_members(gemm_printer *g) {
              c->producer_registers, c->consumer_registers);
     hr_print(p, "    static constexpr bool ping_pong = %s, stores_boxes = %s;",
              c->tile.roles == HR_GEMM_PING_PONG ? "true" : "false", c->result_count ? "true" : "false");
+    hr_print(p, "    static constexpr int stream = %d, stream_clusters = %d;", c->tile.stream,
+             (int)(c->blocks / c->tile.cluster));
+    if (c->tile.stream) {
+        hr_print(p, "    static __device__ inline char *stream_sums(const arguments &a) {");
+        hr_print(p, "        return a.scratch + %" PRId64 ";", c->stream_at);
+        hr_print(p, "    }");
+    }
     hr_print(p, "    static constexpr int chain = %d, left_rows = %d;", hr_gemm_chain(c), c->left_rows);
     hr_print(p, "    static constexpr int k_step = %d;", hr_gemm_step(c));
     hr_print(p, "    static constexpr bool scaled = %s, computes = %s;",
@@ -352,6 +359,10 @@ static void print_fold(void *context) {
     gemm_printer *g = context;
     print_size(g, (hr_stage_kernels){.begin = true});
     print_flagged(g, false);
+    if (g->gemm->tile.stream) {
+        hr_print(g->p, "gemm_fold_stream<stage_%d_hopper>(a, size);", g->number);
+        return;
+    }
     hr_print(g->p, "gemm_fold<stage_%d_hopper>(a, size, (const float *)(a.scratch + %" PRId64 "));",
              g->number, g->gemm->results[0].offset);
 }

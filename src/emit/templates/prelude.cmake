@@ -64,7 +64,7 @@ endforeach()
 write_text("${HEADER}" "${joined}" bytes)
 
 set(joined "")
-foreach(name cuda_machine gemm_partials gemm_ampere gemm_operands gemm_hopper_block gemm_hopper attention_classes attention_items attention_softmax attention_hopper attention_split attention_backward cuda_convert gemm_unpack gemm_thin cuda_math cuda_memory cuda_reduce cuda_ring cuda_merge cuda_staged cuda_order cuda_random cuda_list)
+foreach(name cuda_machine gemm_partials gemm_ampere gemm_operands gemm_stream gemm_hopper_block gemm_hopper attention_classes attention_items attention_softmax attention_hopper attention_split attention_backward cuda_convert gemm_unpack gemm_thin cuda_math cuda_memory cuda_reduce cuda_ring cuda_merge cuda_staged cuda_order cuda_random cuda_list)
   file(READ "${FOLDER}/cuda/${name}.h" text)
   string(APPEND joined "\n${text}")
 endforeach()

@@ -31,7 +31,7 @@ static const char *laid_words(const hr_cuda_gemm *gemm) {
 
 static void explain(hr_cuda_gemm *gemm) {
     const hr_gemm_tile *tile = &gemm->tile;
-    char splits[64] = "", pairs[128] = "", stacked[96] = "";
+    char splits[96] = "", pairs[128] = "", stacked[96] = "";
     const char *chosen =
         gemm->left.choice || gemm->right.choice ? "; which matrix of an operand it is follows from data" : "";
     if (gemm->rights > 1)
@@ -40,6 +40,9 @@ static void explain(hr_cuda_gemm *gemm) {
     if (tile->splits > 1)
         snprintf(splits, sizeof splits, ", k in %d parts that a second kernel adds up in order",
                  tile->splits);
+    if (tile->stream)
+        snprintf(splits, sizeof splits, ", the last %d shared along k by all blocks, added up in order",
+                 tile->stream * tile->cluster);
     if (gemm->pair_count > 1)
         snprintf(pairs, sizeof pairs, " in parts of bf16, f32 as %d products of them", gemm->pair_count);
     else if (hr_gemm_is_raw(gemm))
@@ -87,6 +90,7 @@ static void tile_take(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_
     out->n_run = n % columns == 0 ? 0 : n % 8 == 0 ? 8 : 1;
     out->shared_bytes = hr_gemm_shared_bytes(out, tile);
     out->blocks = hr_gemm_blocks(plan, sizes, out->mainloop, tile);
+    if (tile->stream) hr_gemm_stream_take(tile, out->blocks, out);
     explain(out);
 }
 

@@ -59,6 +59,8 @@ typedef struct hr_gemm_tile {
     int cluster; /* blocks along m that share the right tile */
     int raster;  /* tiles of a cluster along m before the next column of tiles */
     int splits;  /* HR_GEMM_HOPPER: parts of k, each a tile of its own; 1 = k is whole */
+    int stream;  /* HR_GEMM_HOPPER: tiles of clusters, the last ones, which all clusters share along k; 0 =
+                    each  tile has one cluster */
 } hr_gemm_tile;
 
 /* Sums of a thread under HR_GEMM_HOPPER: two warpgroups share a tile, or each has one. */
@@ -138,6 +140,7 @@ typedef struct hr_cuda_gemm {
     int sums_most;          /* of a thread, so that its epilogue finds registers */
     int64_t blocks, shared_bytes;
     int64_t work_bytes;  /* of scratch memory: flags of blocks, operands laid out, sums over parts of k */
+    int64_t stream_at;   /* there: sums of the pieces of tiles that clusters share */
     int64_t fold_blocks; /* of the kernel that adds up the sums over parts of k and has the epilogue */
     int result_count;    /* that the copy engine stores; 0 = threads store them, one by one */
     hr_gemm_view results[HR_GEMM_RESULTS_MAX];
@@ -286,8 +289,8 @@ static inline int hr_gemm_thin_pitch(const hr_gemm_thin *thin) {
 /* The kernel has a sibling, stage_N_unaligned, for arrays that do not begin at whole 16 bytes: of the same
  * launch, by HR_GEMM_AMPERE, element by element. */
 bool hr_cuda_gemm_asks(const hr_cuda_gemm *gemm);
-/* The kernel leaves sums over parts of k. A second one, stage_N_end, adds them up and has the epilogue; where
- * stage_N_unaligned ran, stage_N_end_unaligned has nothing to do. */
+/* The kernel leaves sums over parts of k, of all tiles or of the last ones. A second one, stage_N_end, adds
+ * them up and has the epilogue; where stage_N_unaligned ran, stage_N_end_unaligned has nothing to do. */
 bool hr_cuda_gemm_folds(const hr_cuda_gemm *gemm);
 
 /* ---- gemm_epilogue.c ---- */
@@ -298,7 +301,7 @@ hr_status hr_gemm_epilogue(const hr_plan *plan, const hr_stage *stage, const int
 
 /* ---- gemm_tiles.c: tiles, the best first by what they cost ---- */
 
-enum { HR_GEMM_TILES_MAX = 64 };
+enum { HR_GEMM_TILES_MAX = 80 };
 
 /* Those that fit the device and these operands; of them those that the knobs ask for, where there
  * are any. Returns how many. */
@@ -312,5 +315,9 @@ int64_t hr_gemm_blocks(const hr_plan *plan, const hr_gemm_sizes *sizes, hr_gemm_
                        const hr_gemm_tile *tile);
 /* The product with sums over `splits` parts of k as its results: f32, part after part in scratch memory. */
 hr_cuda_gemm hr_gemm_in_parts(const hr_cuda_gemm *gemm, const hr_gemm_sizes *sizes, int splits);
+
+/* Takes `tile`, whose `stream` is not 0: its pieces' room in scratch memory, blocks of the kernel after it.
+ */
+void hr_gemm_stream_take(const hr_gemm_tile *tile, int64_t blocks, hr_cuda_gemm *out);
 
 #endif

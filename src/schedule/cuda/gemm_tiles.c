@@ -15,6 +15,9 @@
  *
  * - Parts of k: their sums go out in f32 and come back, by way of the L2, and a second kernel adds them up.
  *
+ * - Stream-K: the tiles of a last wave that is not full are shared by all, so that it takes its part of a
+ * wave; their pieces go the way of the sums over parts of k.
+ *
  * Measured: docs/facts.md, "Tensor cores".
  */
 #include "base/dtype.h"
@@ -35,7 +38,7 @@ enum {
 };
 
 /* Steps of a part of k. */
-enum { PART_STEPS_LEAST = 4, PART_WAVES = 4 };
+enum { PART_STEPS_LEAST = 4, PART_WAVES = 4, STREAM_PIECES = 2 };
 
 /* Two barriers of eight bytes for each stage, and one for what each warpgroup's epilogue carries. */
 enum { BARRIER_BYTES = 16 };
@@ -60,24 +63,26 @@ static const double memory_one = 13, cluster_memory = 1.25;
 /* One warpgroup stores a tile alone; and one that has 64 rows of a wide tile waits for more of shared memory.
  */
 static const double alone = 1.7, flat_loss = 1.1;
+/* Tiles are shared where the model finds them so much faster: what it does not know of it. */
+static const double stream_margin = 1.03;
 /* A second kernel begins when the first one has ended. */
 static const double fold_launch_clocks = 2000;
 
 /* Blocks of 384 threads: 128 x 256 has the least to read of the L2 for a product; ping-pong hides the
  * epilogue where k is short; smaller tiles are for products that are less than a wave. */
 static const hr_gemm_tile hopper[] = {
-    {HR_GEMM_COOPERATIVE, 128, 256, 4, 2, 2, 8, 1}, {HR_GEMM_COOPERATIVE, 128, 256, 4, 2, 1, 16, 1},
-    {HR_GEMM_PING_PONG, 128, 192, 4, 2, 2, 6, 1},   {HR_GEMM_PING_PONG, 128, 160, 5, 4, 2, 6, 1},
-    {HR_GEMM_PING_PONG, 128, 128, 6, 2, 2, 8, 1},   {HR_GEMM_COOPERATIVE, 128, 128, 6, 2, 1, 16, 1},
-    {HR_GEMM_PING_PONG, 64, 256, 5, 2, 2, 8, 1},    {HR_GEMM_PING_PONG, 64, 128, 8, 2, 1, 16, 1},
-    {HR_GEMM_PING_PONG, 64, 64, 12, 1, 1, 16, 1},   {HR_GEMM_COOPERATIVE, 128, 192, 4, 2, 2, 8, 1},
-    {HR_GEMM_PING_PONG, 64, 192, 6, 1, 1, 16, 1},
+    {HR_GEMM_COOPERATIVE, 128, 256, 4, 2, 2, 8, 1, 0}, {HR_GEMM_COOPERATIVE, 128, 256, 4, 2, 1, 16, 1, 0},
+    {HR_GEMM_PING_PONG, 128, 192, 4, 2, 2, 6, 1, 0},   {HR_GEMM_PING_PONG, 128, 160, 5, 4, 2, 6, 1, 0},
+    {HR_GEMM_PING_PONG, 128, 128, 6, 2, 2, 8, 1, 0},   {HR_GEMM_COOPERATIVE, 128, 128, 6, 2, 1, 16, 1, 0},
+    {HR_GEMM_PING_PONG, 64, 256, 5, 2, 2, 8, 1, 0},    {HR_GEMM_PING_PONG, 64, 128, 8, 2, 1, 16, 1, 0},
+    {HR_GEMM_PING_PONG, 64, 64, 12, 1, 1, 16, 1, 0},   {HR_GEMM_COOPERATIVE, 128, 192, 4, 2, 2, 8, 1, 0},
+    {HR_GEMM_PING_PONG, 64, 192, 6, 1, 1, 16, 1, 0},
 };
 
 static const hr_gemm_tile ampere[] = {
-    {HR_GEMM_COOPERATIVE, 128, 128, 4, 0, 1, 8, 1}, {HR_GEMM_COOPERATIVE, 128, 64, 4, 0, 1, 8, 1},
-    {HR_GEMM_COOPERATIVE, 64, 128, 4, 0, 1, 8, 1},  {HR_GEMM_COOPERATIVE, 64, 64, 4, 0, 1, 8, 1},
-    {HR_GEMM_COOPERATIVE, 128, 192, 4, 0, 1, 8, 1}, {HR_GEMM_COOPERATIVE, 64, 192, 4, 0, 1, 8, 1},
+    {HR_GEMM_COOPERATIVE, 128, 128, 4, 0, 1, 8, 1, 0}, {HR_GEMM_COOPERATIVE, 128, 64, 4, 0, 1, 8, 1, 0},
+    {HR_GEMM_COOPERATIVE, 64, 128, 4, 0, 1, 8, 1, 0},  {HR_GEMM_COOPERATIVE, 64, 64, 4, 0, 1, 8, 1, 0},
+    {HR_GEMM_COOPERATIVE, 128, 192, 4, 0, 1, 8, 1, 0}, {HR_GEMM_COOPERATIVE, 64, 192, 4, 0, 1, 8, 1, 0},
 };
 
 /* A tile and the others of its cluster count as they run, whole. */
@@ -91,6 +96,7 @@ int64_t hr_gemm_blocks(const hr_plan *plan, const hr_gemm_sizes *sizes, hr_gemm_
                        const hr_gemm_tile *tile) {
     int64_t tiles = tiles_of(sizes, tile),
             together = hr_limits_threads(&plan->limits) / tile->cluster * tile->cluster;
+    if (tile->stream) return together;
     int64_t most = mainloop == HR_GEMM_HOPPER ? together > 0 ? together : tile->cluster : INT32_MAX;
     return tiles < most ? tiles : most; /* which are persistent: they take the others as well */
 }
@@ -160,33 +166,51 @@ static double memory_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const h
            (tile->cluster > 1 ? cluster_memory : 1);
 }
 
+/* Of what stands in scratch memory between the two kernels. */
+static double sums_bytes(const hr_plan *plan, const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
+    if (tile->splits > 1)
+        return (double)s->batch * (double)s->m * (double)s->n * tile->splits * (double)sizeof(float);
+    /* Each cluster begins a piece, and each tile that does not begin with a cluster one more. */
+    const int64_t pieces = hr_limits_threads(&plan->limits) + (int64_t)tile->stream * tile->cluster;
+    return tile->stream ? (double)pieces * tile->m * tile->n * (double)sizeof(float) : 0;
+}
+
 /* What parts of k cost beside their tiles. */
-static double fold_clocks(const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
-    if (tile->splits <= 1) return 0;
-    double bytes = (double)s->batch * (double)s->m * (double)s->n * tile->splits * (double)sizeof(float);
-    return fold_launch_clocks + 2 * bytes / l2_all;
+static double fold_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
+    const double bytes = sums_bytes(plan, s, tile);
+    return bytes > 0 ? fold_launch_clocks + 2 * bytes / l2_all : 0;
+}
+
+/* Whole tiles that a block takes, and its part of those that all share. */
+static double waves_of(const hr_plan *plan, const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
+    const int64_t tiles = tiles_of(s, tile), blocks = hr_limits_threads(&plan->limits);
+    return tile->stream ? (double)tiles / (double)blocks : (double)hr_divide_up(tiles, blocks);
 }
 
 /* All waves of tiles. */
 static double tiles_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
                            const hr_gemm_tile *tile) {
-    int64_t waves = hr_divide_up(tiles_of(s, tile), hr_limits_threads(&plan->limits));
+    const double waves = waves_of(plan, s, tile);
     double loop = overlap(multiply_clocks(s, tile), fill_clocks(plan, s, gemm, tile));
     if (tile->stages < STAGES_ENOUGH && tile->roles == HR_GEMM_PING_PONG) loop *= shallow_loss;
     if (tile->n % WIDE_ROWS) loop *= narrow_loss;
     if (tile->m == GROUP_ROWS && tile->n == FLAT_COLUMNS) loop *= flat_loss;
     double leave = (double)tile->m * hr_gemm_right_columns(gemm, tile) *
                    (leave_clocks * (gemm->result_count > 1 ? gemm->result_count : 1) + gemm->epilogue_clocks);
-    double loss = tile->cluster > 1 && waves > 0 ? 1 + cluster_loss / (double)waves : 1;
-    if (tile->roles == HR_GEMM_COOPERATIVE) return (double)waves * (loop + leave) * loss;
+    double loss = tile->cluster > 1 && waves > 0 ? 1 + cluster_loss / waves : 1;
+    /* Two pieces leave where a tile would, in f32. */
+    double ends = tile->stream ? STREAM_PIECES * leave_clocks * tile->m * tile->n : 0;
+    if (tile->roles == HR_GEMM_COOPERATIVE) return (waves * (loop + leave) + ends) * loss;
     leave *= alone;
     double pair = (loop + leave) / 2;
-    return ((double)waves * (loop > pair ? loop : pair) + leave) * loss;
+    return (waves * (loop > pair ? loop : pair) + leave + ends) * loss;
 }
 
 static double cost(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
                    const hr_gemm_tile *tile) {
-    return overlap(tiles_clocks(plan, s, gemm, tile), memory_clocks(plan, s, tile)) + fold_clocks(s, tile);
+    const double all =
+        overlap(tiles_clocks(plan, s, gemm, tile), memory_clocks(plan, s, tile)) + fold_clocks(plan, s, tile);
+    return tile->stream ? all * stream_margin : all;
 }
 
 /* With few sums a thread, beside which there is room for those of a step; ping-pong is better elsewhere. */
@@ -273,6 +297,27 @@ static int splits_of(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_
     return count;
 }
 
+/* The tiles of a last wave that is not full, where each cluster's share of their steps is worth the while; 0
+ * = there are none. */
+static int stream_of(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
+                     const hr_knobs *asked, const hr_gemm_tile *tile) {
+    if (asked && (asked->split_k || asked->last_wave == HR_LAST_WAVE_WHOLE)) return 0;
+    const int64_t clusters = hr_limits_threads(&plan->limits) / tile->cluster;
+    if (gemm->mainloop != HR_GEMM_HOPPER || clusters < 1) return 0;
+    const int64_t left = tiles_of(s, tile) / tile->cluster % clusters;
+    const int64_t steps = hr_saturate_product(left, hr_divide_up(s->k, STEP));
+    return steps / clusters >= PART_STEPS_LEAST && steps < INT32_MAX ? (int)left : 0;
+}
+
+void hr_gemm_stream_take(const hr_gemm_tile *tile, int64_t blocks, hr_cuda_gemm *out) {
+    enum { UNIT_ROWS = 64, UNIT_COLUMNS = 16, UNITS = HR_GEMM_FOLD_THREADS / 128, ALIGNMENT = 256 };
+    const int64_t units = (int64_t)tile->stream * tile->cluster * (tile->m / UNIT_ROWS) *
+                          (hr_gemm_right_columns(out, tile) / UNIT_COLUMNS);
+    out->stream_at = hr_divide_up(out->work_bytes, ALIGNMENT) * ALIGNMENT;
+    out->work_bytes = out->stream_at + blocks * STREAM_PIECES * tile->m * tile->n * (int64_t)sizeof(float);
+    out->fold_blocks = hr_divide_up(units, UNITS);
+}
+
 /* ---- ranking ---- */
 
 /* By the tuner: a tile by its size and its cluster. */
@@ -289,6 +334,7 @@ int hr_gemm_candidates(const hr_plan *plan, hr_knobs *out, int max) {
         out[count++] = (hr_knobs){.tile_m = hopper[i].m, .tile_n = hopper[i].n, .sharers = hopper[i].cluster};
     for (size_t i = 0; i < sizeof splits / sizeof *splits && count < max && plan->limits.tensor_maps; i++)
         out[count++] = (hr_knobs){.split_k = splits[i]};
+    if (count < max && plan->limits.tensor_maps) out[count++] = (hr_knobs){.last_wave = HR_LAST_WAVE_SHARED};
     return count;
 }
 
@@ -331,12 +377,17 @@ static int rank(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_cuda_g
         int splits[PART_WAVES + 1];
         hr_gemm_tile tile = table[i];
         if (asked && !is_asked_for(asked, &tile)) continue;
-        int count = splits_of(plan, sizes, gemm, asked, &tile, splits);
+        const bool must_share = asked && asked->last_wave == HR_LAST_WAVE_SHARED;
+        int count = must_share ? 0 : splits_of(plan, sizes, gemm, asked, &tile, splits);
         for (int k = 0; k < count; k++) {
             tile = table[i];
             tile.splits = splits[k];
             rank_add(&r, tile);
         }
+        tile = table[i];
+        tile.splits = 1;
+        tile.stream = stream_of(plan, sizes, gemm, asked, &tile);
+        if (tile.stream) rank_add(&r, tile);
     }
     return r.count;
 }
@@ -348,6 +399,7 @@ int hr_gemm_tiles(const hr_plan *plan, const hr_knobs *knobs, const hr_gemm_size
 }
 
 bool hr_cuda_gemm_folds(const hr_cuda_gemm *gemm) {
+    if (gemm->mainloop == HR_GEMM_HOPPER && gemm->tile.stream) return true;
     return (gemm->mainloop == HR_GEMM_HOPPER || gemm->mainloop == HR_GEMM_THIN) && gemm->tile.splits > 1;
 }
 

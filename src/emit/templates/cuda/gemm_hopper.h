@@ -455,7 +455,9 @@ static __device__ inline void gemm_consume(const A &a, const gemm_size &size, co
         const int n = tile.n * P::right_n;
         typename P::sum_type sum[memory::parts][P::tile_n / 2];
         if constexpr (P::columns > 0) gemm_begin_columns<P>(a, size, b, group, tile.batch, n);
-        if constexpr (P::has_staged) gemm_begin_staged<P>(b, maps, group, tile.batch, (int)m, n);
+        if constexpr (P::has_staged)
+            if (P::stream == 0 || number < b.whole)
+                gemm_begin_staged<P>(b, maps, group, tile.batch, (int)m, n);
         if (P::ping_pong && round > 0) ptx_barrier_sync(3 + group, 256);
         if constexpr (P::computes)
             gemm_multiply_raw<P>(a, size, b, sum, right, rows + lane_row, work, m + lane_row, taken, leave);
@@ -466,6 +468,13 @@ static __device__ inline void gemm_consume(const A &a, const gemm_size &size, co
         if (P::ping_pong && number + b.clusters < b.tiles) ptx_barrier_arrive(3 + (group ^ 1), 256);
         ptx_wgmma_wait<0>();
         if (tells) ptx_mbarrier_arrive_cluster(leave + (taken + steps - 1) % P::stages * 8);
+        if constexpr (P::stream > 0) {
+            if (number >= b.whole) {
+                gemm_leave_sums<P>(gemm_piece_sums<P>(a, b.cluster, gemm_piece_of(b, number), b.rank),
+                                   rows / 64, sum);
+                continue;
+            }
+        }
         if constexpr (P::stores_boxes)
             gemm_leave<P>(a, size, b, maps, group, tile.batch, m, n, parity, sum);
         else
@@ -512,5 +521,26 @@ static __device__ inline void gemm_fold(const A &a, const gemm_size size, const 
         if (n + 1 < size.n) P::store(a, batch, m, n + 1, sum.y);
         if (n + 2 < size.n) P::store(a, batch, m, n + 2, sum.z);
         if (n + 3 < size.n) P::store(a, batch, m, n + 3, sum.w);
+    }
+}
+
+/* Adds up the pieces of tiles that all clusters share, and has the epilogue. 128 threads take 64 rows and 16
+ * columns of a tile at a time. */
+template <class P, class A>
+static __device__ inline void gemm_fold_stream(const A &a, const gemm_size &size) {
+    gemm_block b;
+    gemm_count_tiles<P>(size, b);
+    const int parts = P::tile_m / 64, chunks = P::right_n / 16, group = (int)threadIdx.x / 128;
+    const int units = P::stream * P::cluster * parts * chunks, groups = (int)blockDim.x / 128;
+#pragma unroll 1
+    for (int unit = (int)blockIdx.x * groups + group; unit < units; unit += (int)gridDim.x * groups) {
+        const int chunk = unit % chunks, part = unit / chunks % parts;
+        const int rank = unit / chunks / parts % P::cluster, number = unit / chunks / parts / P::cluster;
+        const gemm_tile tile = gemm_tile_at(b.whole + number, b.m_tiles, b.n_tiles, P::raster);
+        typename P::sum_type sum[1][8 * P::rights];
+        gemm_add_pieces<P>(a, number, b.steps, rank, part, chunk, sum[0]);
+        gemm_leave_elements<P>(a, size, tile.batch,
+                               ((int64_t)tile.m * P::cluster + rank) * P::tile_m + part * 64,
+                               (int64_t)tile.n * P::right_n + chunk * 16, sum);
     }
 }

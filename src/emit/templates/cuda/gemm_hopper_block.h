@@ -12,6 +12,7 @@
  *
  * Where k is in P::splits parts, each part of each tile is a tile of its own, whose sums leave as they are,
  * part after part; gemm_fold(), the kernel after this one, adds them up in their order and has the epilogue.
+ * Where the last wave of tiles is not full, all clusters may share those along k: gemm_stream.h.
  *
  * Where operands stand in parts (gemm_operands.h), the steps of P::pairs pairs of parts follow each other; a
  * part is an operand behind all batches of the one before.
@@ -73,7 +74,9 @@ struct gemm_block {
     char *memory;
     uint32_t address, full, empty, staged;
     int rank, cluster, clusters; /* of the block in its cluster, of the cluster, of the grid */
-    int m_tiles, n_tiles, tiles; /* of clusters */
+    int m_tiles, n_tiles, whole; /* tiles of clusters; those that are not shared along k */
+    int tiles; /* what is behind the last number that this cluster takes: a tile's, or behind them a piece's
+                */
     int batches, steps, k_steps; /* a step is 64 along k: of a tile, of one pair of parts */
 };
 
@@ -83,7 +86,20 @@ struct gemm_work {
     int batch, first, steps;
 };
 
+/* Which of the two pieces that a cluster has of shared tiles comes by a number behind those of whole tiles.
+ */
+static __device__ inline int gemm_piece_of(const gemm_block &b, int number) {
+    return number - b.whole < b.clusters ? 0 : 1;
+}
+
 template <class P> static __device__ inline gemm_work gemm_work_at(const gemm_block &b, int number) {
+    if constexpr (P::stream > 0) {
+        if (number >= b.whole) {
+            const gemm_piece at = gemm_piece_at<P>(b.cluster, gemm_piece_of(b, number), b.steps);
+            const gemm_tile tile = gemm_tile_at(b.whole + at.tile, b.m_tiles, b.n_tiles, P::raster);
+            return {tile, tile.batch, at.first, at.steps};
+        }
+    }
     const gemm_tile tile = gemm_tile_at(number, b.m_tiles, b.n_tiles, P::raster);
     if constexpr (P::splits == 1) {
         return {tile, tile.batch, 0, b.steps};
@@ -104,6 +120,16 @@ template <class P> static __device__ inline void gemm_clear_rows(char *stages) {
     ptx_fence_proxy_async();
 }
 
+template <class P> static __device__ inline void gemm_count_tiles(const gemm_size &size, gemm_block &b) {
+    b.m_tiles = (int)((size.m + P::tile_m * P::cluster - 1) / (P::tile_m * P::cluster));
+    b.n_tiles = (int)((size.n + P::right_n - 1) / P::right_n);
+    b.batches = (int)size.batch;
+    b.k_steps = (int)((size.k + P::k_step - 1) / P::k_step);
+    b.steps = b.k_steps * P::pairs;
+    b.tiles = b.batches * P::splits * b.m_tiles * b.n_tiles;
+    b.whole = b.tiles - P::stream;
+}
+
 template <class P> static __device__ inline gemm_block gemm_hopper_begin(const gemm_size &size) {
     gemm_block b;
     b.memory = gemm_memory();
@@ -114,12 +140,9 @@ template <class P> static __device__ inline gemm_block gemm_hopper_begin(const g
     b.rank = P::cluster > 1 ? ptx_cluster_rank() : 0;
     b.cluster = (int)blockIdx.x / P::cluster;
     b.clusters = (int)gridDim.x / P::cluster;
-    b.m_tiles = (int)((size.m + P::tile_m * P::cluster - 1) / (P::tile_m * P::cluster));
-    b.n_tiles = (int)((size.n + P::right_n - 1) / P::right_n);
-    b.batches = (int)size.batch;
-    b.k_steps = (int)((size.k + P::k_step - 1) / P::k_step);
-    b.steps = b.k_steps * P::pairs;
-    b.tiles = b.batches * P::splits * b.m_tiles * b.n_tiles;
+    gemm_count_tiles<P>(size, b);
+    if constexpr (P::stream > 0)
+        b.tiles = b.whole + b.clusters * (gemm_piece_at<P>(b.cluster, 1, b.steps).steps > 0 ? 2 : 1);
     if constexpr (P::left_rows < P::tile_m) gemm_clear_rows<P>(b.memory);
     if (threadIdx.x == 0) {
         for (int s = 0; s < P::stages; s++) {
