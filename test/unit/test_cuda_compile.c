@@ -358,7 +358,8 @@ static const struct compile_case grouped_cases[] = {{{4096, 4096, 8, 14336}, 90,
 static const struct compile_case product_cases[] = {{{2304, 8192, 2048}, 90, false},
                                                     {{768, 65536, 768}, 90, false},
                                                     {{333, 1001, 515}, 90, false},
-                                                    {{512, 512, 512}, 80, false}};
+                                                    {{512, 512, 512}, 80, false},
+                                                    {{333, 1001, 515}, 80, false}};
 
 typedef struct compile_texts {
     const char *const *text;
@@ -373,7 +374,7 @@ static void compile_texts_all(const compile_texts *all) {
         assert_int_equal(hr_program_parse("text.hr", all->text[t], strlen(all->text[t]), &program), HR_OK);
         assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
         for (size_t c = 0; c < all->case_count; c++) {
-            if (!sample_takes(t * all->case_count + c, 6)) continue;
+            if (!sample_takes(t * all->case_count + c, 7)) continue;
             if (job_make(function, &all->cases[c], NULL, 0) != HR_OK) fail_msg("%s", hr_last_error());
             if (getenv("HR_TEST_LONG") && all->cases[c].compute == 90)
                 candidates_make(function, &all->cases[c]);
