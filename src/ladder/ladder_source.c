@@ -117,10 +117,11 @@ static void grid_make(const hr_ladder_launch *launch, const matrices *result, co
                       int64_t grid[3]) {
     const int64_t rows = divide_up(result->rows, launch->tile[0]);
     const int64_t columns = launch->tile[1] ? divide_up(result->columns, launch->tile[1]) : 1;
-    const int64_t tiles = rows * columns * result->count;
     grid[1] = grid[2] = 1;
     if (launch->blocks == HR_LADDER_PERSISTENT) {
-        grid[0] = tiles < limits->threads ? tiles : limits->threads;
+        const int64_t clusters = divide_up(rows, launch->cluster) * columns * result->count,
+                      most = limits->threads / launch->cluster;
+        grid[0] = (clusters < most ? clusters : most) * launch->cluster;
     } else if (launch->tile[1]) {
         grid[0] = columns;
         grid[1] = rows;

@@ -9,6 +9,7 @@ enum {
     WARP_TILES = 128 * 128 + 2 * 64 * 128, /* gemm/warp_product.cuh: both_bytes */
     GROUP_STAGES =
         4 * (2 * 64 * 128 + 4 * 64 * 128) + 64, /* gemm/warpgroup_product.cuh: four, and barriers */
+    PING_PONG_STAGES = 6 * (4 * 64 * 128) + 96, /* gemm/13_ping_pong.cu: six, and barriers */
     ROWS = 64 * 128 * 2,                        /* attention/warp_rows.cuh: tile_bytes */
     ATTENTION_RING = 5 * (128 * 128 * 2) +
                      128, /* attention/group_rows.cuh: queries, two of keys, two of values, barriers */
@@ -49,6 +50,15 @@ static const hr_ladder_step gemm_steps[] = {
           .shared = GROUP_STAGES,
           .blocks = HR_LADDER_PERSISTENT,
           .tile = {128, 256},
+          .maps = {{0, 128}, {1, 64}},
+          .map_count = 2})},
+    {"ping-pong", hr_gemm_ping_pong_text, NULL, "sm_90a",
+     ONE({.entry = "gemm",
+          .threads = 384,
+          .cluster = 2,
+          .shared = PING_PONG_STAGES,
+          .blocks = HR_LADDER_PERSISTENT,
+          .tile = {128, 128},
           .maps = {{0, 128}, {1, 64}},
           .map_count = 2})},
     {"as planned", hr_gemm_planned_text, NULL, "sm_80", .launch_count = 0},

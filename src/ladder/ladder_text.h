@@ -5,7 +5,7 @@
 extern const unsigned char hr_gemm_naive_text[], hr_gemm_coalesced_text[], hr_gemm_shared_text[],
     hr_gemm_registers_text[], hr_gemm_vectorised_text[], hr_gemm_asynchronous_text[], hr_gemm_wmma_text[],
     hr_gemm_mma_text[], hr_gemm_swizzled_text[], hr_gemm_ring_text[], hr_gemm_wgmma_text[],
-    hr_gemm_specialised_text[], hr_gemm_planned_text[];
+    hr_gemm_specialised_text[], hr_gemm_ping_pong_text[], hr_gemm_planned_text[];
 extern const unsigned char hr_softmax_naive_text[], hr_softmax_warp_text[], hr_softmax_vectorised_text[],
     hr_softmax_one_pass_text[], hr_softmax_cluster_text[], hr_softmax_planned_text[];
 extern const unsigned char hr_attention_stages_text[], hr_attention_tiled_text[],
