@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 #define HR_LAUNCH_TENSORS_MAX 256 /* of an execution: their words are its parameters */
-#define HR_LAUNCH_MAPS_MAX    8   /* of a launch */
+#define HR_LAUNCH_MAPS_MAX    16  /* of a launch */
 #define HR_MAP_RANK_MAX       5
 #define HR_MAP_SCRATCH        (-1)
 #define HR_MAP_BYTES          128 /* of a map as a parameter */

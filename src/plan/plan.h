@@ -101,7 +101,7 @@ typedef struct hr_contract_lane {
 enum { HR_CONTRACT_GROUPS_MAX = 1024 };
 
 /* Another product of the same left operand, over the same indices. */
-enum { HR_STACKED_MAX = 2 };
+enum { HR_STACKED_MAX = 2, HR_ADDED_MAX = 7 };
 
 typedef struct hr_stacked {
     int product;
@@ -120,6 +120,9 @@ typedef struct hr_contract {
      * sums of a place. */
     int stacked_count;
     hr_stacked stacked[HR_STACKED_MAX];
+    /* Its sum holds those of these products, too, which are nothing but added to it: a schedule's walk. */
+    int added_count;
+    int added[HR_ADDED_MAX];
     /* Some products do not count: those of a left operand that is 0 under a condition that the right one has
      * not all indices of. What the right operand holds there must change nothing. */
     bool leaves_out;
@@ -127,11 +130,13 @@ typedef struct hr_contract {
     hr_segments left_segments, right_segments;
 } hr_contract;
 
-/* The tensor is its product, or one that is stacked. */
+/* The tensor is its product, or one that is stacked or added. */
 static inline bool hr_contract_makes(const hr_contract *contract, int tensor) {
     bool makes = tensor == contract->product;
     for (int i = 0; i < contract->stacked_count; i++)
         makes = makes || tensor == contract->stacked[i].product;
+    for (int i = 0; i < contract->added_count; i++)
+        makes = makes || tensor == contract->added[i];
     return makes;
 }
 

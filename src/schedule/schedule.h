@@ -51,8 +51,11 @@ typedef struct hr_schedule {
             hr_cpu_walk walk;           /* both kinds of a CPU */
             hr_contract_choice product; /* HR_SCHEDULE_CPU_PRODUCT */
         };
-        hr_cuda_choice grid; /* HR_SCHEDULE_CUDA_GRID */
-        int matrix_rows;     /* HR_SCHEDULE_CUDA_PRODUCT of few vectors: that a block has; 0 = of any other */
+        hr_cuda_choice grid;                      /* HR_SCHEDULE_CUDA_GRID */
+        struct {                                  /* HR_SCHEDULE_CUDA_PRODUCT */
+            int matrix_rows;                      /* of few vectors: that a block has; 0 = of any other */
+            const struct hr_gemm_walk *gemm_walk; /* that it is part of; NULL = none */
+        };
         /* HR_SCHEDULE_CUDA_ATTENTION: of the region's first stage; the others join it */
         const struct hr_cuda_attention *attention;
         const struct hr_cuda_backward *backward; /* HR_SCHEDULE_CUDA_BACKWARD: of all five stages */

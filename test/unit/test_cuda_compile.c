@@ -337,6 +337,22 @@ static const char *const products[] = {
     "    y[m, n] = sum[k](x[m, k] * w[n, k]) * (1 - tanh(r[m, n])^2)\n"
     "    c[n] = sum[m](y[m, n])\n"
     "    q[m] = rsqrt(mean[n](y[m, n]^2)) }",
+    /* walks of several products */
+    "kernel heads(x: bf16[M, K], p: bf16[N, K], q: bf16[256, K], r: bf16[256, K], b: bf16[N])\n"
+    "    -> (y: bf16[M, N], z: bf16[M, 256], u: bf16[256, M]) {\n"
+    "    y[m, n] = sum[k](x[m, k] * p[n, k]) + b[n]\n"
+    "    z[m, n] = sum[k](x[m, k] * q[n, k])\n"
+    "    u[n, m] = gelu_tanh(sum[k](x[m, k] * r[n, k])) }",
+    "kernel gradients(x: bf16[M, K], p: bf16[M, N], q: bf16[M, 384], w: inout f32[384, K]) -> (y: bf16[N, "
+    "K]) {\n"
+    "    y[n, k] = sum[m](p[m, n] * x[m, k])\n"
+    "    w[n, k] = w[n, k] + sum[m](q[m, n] * x[m, k]) }",
+    "kernel added(p: f16[M, N], q: f16[M, 256], v: f16[N, K], w: f16[256, K], r: f16[M, K]) -> (y: f16[M, "
+    "K]) {\n"
+    "    y[m, k] = sum[n](p[m, n] * v[n, k]) + sum[n](q[m, n] * w[n, k]) + r[m, k] }",
+    "kernel apart(x: f32[M, K], p: f32[N, K], q: f32[512, K]) -> (y: f32[M, N], z: f32[M, 512]) {\n"
+    "    y[m, n] = sum[k](x[m, k] * p[n, k])\n"
+    "    z[m, n] = tanh(sum[k](x[m, k] * q[n, k])) }",
     /* computed in registers */
     "kernel rows(x: bf16[M, K], q: i8[N, K], s: f32[N], b: bf16[N]) -> (y: bf16[M, N]) {\n"
     "    y[m, n] = gelu_tanh(sum[k](x[m, k] * (q[n, k] * s[n])) + b[n]) }",

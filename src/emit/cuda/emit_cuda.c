@@ -138,12 +138,12 @@ static hr_status print_stages(hr_cuda_emitter *e, hr_text *stages) {
             HR_TRY(hr_emit_attention_cuda(e->p, attention));
         else if (backward && i == backward->text.last)
             HR_TRY(hr_emit_backward_cuda(e->p, backward));
-        else if (attention || backward)
+        else if (attention || backward || hr_gemm_walk_joins(e->plan, &e->plan->stages[i]))
             continue;
         else if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT && e->gemms[i].mainloop == HR_GEMM_THIN)
             HR_TRY(hr_emit_thin_cuda(e->p, i, &e->gemms[i]));
         else if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT && e->gemms[i].mainloop != HR_GEMM_PLAIN)
-            HR_TRY(hr_emit_gemm_cuda(e->p, i, &e->gemms[i], &e->siblings[i]));
+            HR_TRY(hr_emit_gemm_cuda(e->p, i, e->gemms, e->siblings));
         else if (e->plan->stages[i].shape == HR_SHAPE_CONTRACT)
             HR_TRY(hr_emit_contract_cuda(e->p, i));
         else if (hr_stage_is_ordered(&e->plan->stages[i]))

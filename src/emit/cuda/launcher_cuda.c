@@ -86,7 +86,8 @@ bool hr_cuda_has_maps(const hr_cuda_emitter *e) {
 /* Its launches are for the extents of this source. */
 static bool is_fixed(const hr_cuda_emitter *e, int i) {
     return is_mapped(e, i) || (hr_cuda_is_product(&e->plan->stages[i]) &&
-                               (e->gemms[i].mainloop == HR_GEMM_THIN || e->gemms[i].groups));
+                               (e->gemms[i].mainloop == HR_GEMM_THIN || e->gemms[i].groups ||
+                                hr_gemm_walk_of(&e->plan->stages[i])));
 }
 
 bool hr_cuda_is_for_extents(const hr_cuda_emitter *e) {

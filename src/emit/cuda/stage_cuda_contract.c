@@ -1,6 +1,7 @@
 /* The stage of a matrix product as a CUDA kernel. In: a stage. Out: text. See stage_cuda_contract.h. */
 #include "emit/cuda/stage_cuda_contract.h"
 
+#include "emit/cuda/gemm_walk_text.h"
 #include "emit/cuda/stage_cuda.h"
 #include "schedule/cuda/choose_gemm.h"
 
@@ -57,12 +58,16 @@ void hr_cuda_name_sums(hr_printer *p, const hr_contract *contract, const hr_step
     p->value[contract->product] = read_sum(p, contract, 0, step);
     for (int i = 0; i < contract->stacked_count; i++)
         p->value[contract->stacked[i].product] = read_sum(p, contract, i + 1, step);
+    for (int i = 0; i < contract->added_count; i++) /* the sum holds it */
+        p->value[contract->added[i]] = "0.f";
 }
 
 void hr_cuda_forget_sums(hr_printer *p, const hr_contract *contract) {
     p->value[contract->product] = NULL;
     for (int i = 0; i < contract->stacked_count; i++)
         p->value[contract->stacked[i].product] = NULL;
+    for (int i = 0; i < contract->added_count; i++)
+        p->value[contract->added[i]] = NULL;
 }
 
 void hr_cuda_print_contract_epilogue(hr_printer *p, const hr_stage *stage) {
@@ -131,6 +136,12 @@ void hr_cuda_print_plain_product(hr_printer *p, int number) {
     for (int i = 1; i < rights; i++)
         hr_print(p, "    typedef stage_%d_right_%d_plain right_%d;", number, i, i);
     hr_print(p, "    static constexpr int rights = %d;", rights);
+    hr_gemm_print_terms(p, number, "plain");
+    if (hr_gemm_walk_is_term(p->plan, stage)) {
+        hr_print(p, "};");
+        hr_print(p, "%s", "");
+        return;
+    }
     hr_print(
         p,
         "    static __device__ inline void store(const arguments &a, int64_t batch, int64_t m, int64_t n, "

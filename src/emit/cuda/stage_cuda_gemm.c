@@ -5,6 +5,7 @@
 #include "base/dtype.h"
 #include "emit/cuda/gemm_partial_sums.h"
 #include "emit/cuda/gemm_side.h"
+#include "emit/cuda/gemm_walk_text.h"
 #include "emit/cuda/stage_cuda.h"
 #include "emit/cuda/stage_cuda_contract.h"
 
@@ -187,6 +188,7 @@ static void print_hopper_members(gemm_printer *g) {
     const hr_cuda_gemm *c = g->gemm;
     hr_print(p, "    static constexpr int cluster = %d, pieces = %d, splits = %d;", c->tile.cluster,
              c->tile.pieces, c->tile.splits);
+    hr_gemm_print_walk_members(g);
     unsigned left = 0, right = 0;
     for (int i = 0; i < c->pair_count; i++) {
         left |= (unsigned)c->pairs[i].left << 4 * i;
@@ -253,18 +255,21 @@ static void print_shape(gemm_printer *g, const hr_cuda_gemm *gemm) {
         print_hopper_members(g);
     } else {
         hr_print(p, "    static constexpr int threads = %d, warps_m = %d;", gemm->threads, gemm->warps_m);
+        hr_gemm_print_terms(p, g->number, "ampere");
         hr_print(p, "    static __device__ inline void multiply(float (&d)[4], const uint32_t (&a)[4], const "
                     "uint32_t (&b)[2]) {");
         hr_print(p, "        %s(d, a, b);", product_name(g, gemm));
         hr_print(p, "    }");
     }
-    hr_print(p,
-             "    static __device__ inline void store(const arguments &a, int64_t batch, int64_t m, "
-             "int64_t n, %s) {",
-             hr_cuda_sums_parameter(g->p, g->contract, hr_gemm_is_whole(gemm) ? "double" : "float"));
-    hr_print(p, "        stage_%d_store(a, batch, %s, n, sum);", g->number,
-             gemm->groups ? "((const int *)a.scratch)[m]" : "m");
-    hr_print(p, "    }");
+    if (!hr_gemm_walk_is_term(p->plan, g->stage)) {
+        hr_print(p,
+                 "    static __device__ inline void store(const arguments &a, int64_t batch, int64_t m, "
+                 "int64_t n, %s) {",
+                 hr_cuda_sums_parameter(g->p, g->contract, hr_gemm_is_whole(gemm) ? "double" : "float"));
+        hr_print(p, "        stage_%d_store(a, batch, %s, n, sum);", g->number,
+                 gemm->groups ? "((const int *)a.scratch)[m]" : "m");
+        hr_print(p, "    }");
+    }
     if (gemm->groups) {
         hr_print(p, "    static constexpr int groups = %" PRId64 ";", gemm->groups);
         hr_print(p, "    static __device__ inline int group(const arguments &a, int64_t m) {");
@@ -289,15 +294,26 @@ static void print_main_size(gemm_printer *g) {
                                      .end = hr_cuda_gemm_folds(g->gemm)});
 }
 
+/* By the arithmetic of threads, all products of the walk. */
+static void print_by_threads(gemm_printer *g, const char *type) {
+    const hr_gemm_walk *walk = hr_gemm_walk_of(g->stage);
+    hr_print(g->p, "gemm_plain<stage_%d_plain>(a, size, *(gemm_plain_tiles<%s> *)gemm_memory());", g->number,
+             type);
+    for (int i = 1; walk && i < walk->count && walk->kind != HR_GEMM_WALK_SUM; i++)
+        hr_print(g->p,
+                 "gemm_plain<stage_%d_plain>(a, stage_%d_size(a), *(gemm_plain_tiles<%s> *)gemm_memory());",
+                 walk->stage[i], walk->stage[i], type);
+}
+
 /* Where some value has no parts, threads multiply; this kernel does, or it has nothing to do. */
 static void print_flagged(gemm_printer *g, bool multiplies) {
     hr_printer *p = g->p;
     if (!hr_gemm_has_flags(g->gemm)) return;
     hr_print(p, "if (gemm_is_flagged((const int *)a.scratch, %" PRId64 ")) {", g->gemm->lay_blocks);
-    if (multiplies)
-        hr_print(p, "    gemm_plain<stage_%d_plain>(a, size, *(gemm_plain_tiles<float> *)gemm_memory());",
-                 g->number);
-    hr_print(p, "    return;");
+    p->indent++;
+    if (multiplies) print_by_threads(g, "float");
+    hr_print(p, "return;");
+    p->indent--;
     hr_print(p, "}");
 }
 
@@ -306,12 +322,20 @@ static const char *tiles_text(gemm_printer *g) {
     return hr_format(g->p, "(const int4 *)(a.scratch + %" PRId64 ")", g->gemm->tiles_at);
 }
 
+/* All products of the walk: tiles of one have the numbers behind those of the one before. */
 static void print_ampere(gemm_printer *g, bool chunks) {
-    const char *type = hr_format(g->p, "stage_%d_ampere, %s", g->number, chunks ? "true" : "false");
-    if (g->gemm->groups)
-        hr_print(g->p, "gemm_grouped<%s>(a, size, %s);", type, tiles_text(g));
-    else
-        hr_print(g->p, "gemm_ampere<%s>(a, size);", type);
+    const hr_gemm_walk *walk = hr_gemm_walk_of(g->stage);
+    const bool apart = walk && walk->kind != HR_GEMM_WALK_SUM;
+    const char *form = chunks ? "true" : "false";
+    if (g->gemm->groups) {
+        hr_print(g->p, "gemm_grouped<stage_%d_ampere, %s>(a, size, %s);", g->number, form, tiles_text(g));
+        return;
+    }
+    hr_print(g->p, "%sgemm_ampere<stage_%d_ampere, %s>(a, size, 0);", apart ? "int before = " : "", g->number,
+             form);
+    for (int i = 1; apart && i < walk->count; i++)
+        hr_print(g->p, "%sgemm_ampere<stage_%d_ampere, %s>(a, stage_%d_size(a), before);",
+                 i + 1 < walk->count ? "before = " : "", walk->stage[i], form, walk->stage[i]);
 }
 
 static void print_chunks(void *context) {
@@ -333,8 +357,7 @@ static void print_elements(void *context) {
     gemm_printer *g = context;
     print_main_size(g);
     if (g->gemm->by_threads_unaligned)
-        hr_print(g->p, "gemm_plain<stage_%d_plain>(a, size, *(gemm_plain_tiles<%s> *)gemm_memory());",
-                 g->number, hr_gemm_is_whole(g->gemm) ? "double" : "float");
+        print_by_threads(g, hr_gemm_is_whole(g->gemm) ? "double" : "float");
     else
         print_ampere(g, false);
 }
@@ -343,14 +366,7 @@ static void print_boxes(void *context) {
     gemm_printer *g = context;
     print_main_size(g);
     print_flagged(g, true);
-    const char *maps = "{&left_map, {&right_map";
-    for (int i = 1; i < g->gemm->rights; i++)
-        maps = hr_format(g->p, "%s, &right_%d_map", maps, i);
-    maps = hr_format(g->p, "%s}, {", maps);
-    for (int r = 0; r < g->gemm->result_count; r++)
-        maps = hr_format(g->p, "%s%s&result_map_%d", maps, r ? ", " : "", r);
-    hr_print(g->p, "const stage_%d_maps maps = %s}, %s};", g->number, maps,
-             g->gemm->staged_block ? "&staged_map" : "nullptr");
+    hr_print(g->p, "const stage_%d_maps maps = %s;", g->number, hr_gemm_maps_text(g));
     hr_print(g->p, "gemm_hopper<stage_%d_hopper>(a, size, maps);", g->number);
 }
 
@@ -367,23 +383,38 @@ static void print_fold(void *context) {
              g->number, g->gemm->results[0].offset);
 }
 
-static void print_lay_side(gemm_printer *g, const hr_gemm_side *side) {
-    const char *name = hr_gemm_side_name(g, side);
+/* `size`: of product `number`. */
+static void print_lay_side(hr_printer *p, int number, const char *name, const hr_gemm_side *side,
+                           const char *size) {
     if (!side->parts) return;
-    hr_print(g->p,
-             "good &= gemm_lay<stage_%d_%s_laid>(a, size.batch, size.%s, size.k, %" PRId64
+    hr_print(p,
+             "good &= gemm_lay<stage_%d_%s_laid>(a, %s.batch, %s.%s, %s.k, %" PRId64
              ", (uint16_t *)(a.scratch + %" PRId64 "));",
-             g->number, name, side == &g->gemm->left ? "m" : "n", side->view.stride[1], side->view.offset);
+             number, name, size, size, name[0] == 'l' ? "m" : "n", size, side->view.stride[1],
+             side->view.offset);
+}
+
+/* Operands of product `i` of the walk, but those that were laid out with the first one's. */
+static void print_lay_product(gemm_printer *g, const hr_gemm_walk *walk, int i) {
+    const hr_cuda_gemm *gemm = walk ? &walk->gemm[i] : g->gemm;
+    const int number = walk ? walk->stage[i] : g->number;
+    const char *size = i ? hr_format(g->p, "size_%d", number) : "size";
+    if (i) hr_print(g->p, "const gemm_size size_%d = stage_%d_size(a);", number, number);
+    if (i) hr_print(g->p, "(void)size_%d;", number);
+    if (!i || !hr_gemm_walk_shares_left(walk, i)) print_lay_side(g->p, number, "left", &gemm->left, size);
+    for (int r = 0; r < gemm->rights && (!i || !hr_gemm_walk_shares_right(walk, i)); r++)
+        print_lay_side(g->p, number, r ? hr_format(g->p, "right_%d", r) : "right", hr_gemm_right(gemm, r),
+                       size);
 }
 
 /* The kernel before it. */
 static void print_lay(void *context) {
     gemm_printer *g = context;
+    const hr_gemm_walk *walk = hr_gemm_walk_of(g->stage);
     print_size(g, (hr_stage_kernels){.end = true});
     hr_print(g->p, "bool good = true;");
-    print_lay_side(g, &g->gemm->left);
-    for (int i = 0; i < g->gemm->rights; i++)
-        print_lay_side(g, hr_gemm_right(g->gemm, i));
+    for (int i = 0; i < (walk ? walk->count : 1); i++)
+        print_lay_product(g, walk, i);
     if (hr_gemm_is_scaled(g->gemm))
         hr_print(g->p, "good &= gemm_scales_are_finite<stage_%d_hopper>(a, size);", g->number);
     if (!hr_gemm_has_flags(g->gemm)) return;
@@ -395,24 +426,6 @@ static void print_lay(void *context) {
 static void print_nothing(void *context) {
     gemm_printer *g = context;
     hr_cuda_print_overlap(g->p, g->number, (hr_stage_kernels){.begin = true});
-}
-
-/* Returns the parameters that they come as. */
-static const char *print_maps(gemm_printer *g) {
-    hr_printer *p = g->p;
-    hr_print(p, "struct stage_%d_maps {", g->number);
-    hr_print(p, "    const void *left, *right[%d], *result[%d], *staged;", g->gemm->rights,
-             g->gemm->result_count ? g->gemm->result_count : 1);
-    hr_print(p, "};");
-    hr_print(p, "%s", "");
-    const char *map = "const __grid_constant__ tensor_map",
-               *maps = hr_format(p, "%s left_map, %s right_map, ", map, map);
-    for (int i = 1; i < g->gemm->rights; i++)
-        maps = hr_format(p, "%s%s right_%d_map, ", maps, map, i);
-    for (int r = 0; r < g->gemm->result_count; r++)
-        maps = hr_format(p, "%s%s result_map_%d, ", maps, map, r);
-    if (g->gemm->staged_block) maps = hr_format(p, "%s%s staged_map, ", maps, map);
-    return maps;
 }
 
 static void print_kernel(gemm_printer *g, const char *suffix, int threads, const char *maps,
@@ -444,18 +457,27 @@ static bool is_narrow(const hr_plan *plan, const hr_stage *stage) {
     return true;
 }
 
+/* A kernel before it lays operands out, its own or others of its walk. */
+static bool lays(const gemm_printer *g) {
+    const hr_gemm_walk *walk = hr_gemm_walk_of(g->stage);
+    return (walk ? &walk->gemm[0] : g->gemm)->lay_blocks > 0;
+}
+
 static void print_functions(gemm_printer *g) {
     hr_printer *p = g->p;
     const char *place = "const arguments &a, int64_t batch, int64_t m, int64_t n";
     const char *of_sum =
         hr_format(p, "%s, %s", place,
                   hr_cuda_sums_parameter(g->p, g->contract, hr_gemm_is_whole(g->gemm) ? "double" : "float"));
-    hr_cuda_print_function(
-        g->p, hr_format(p, "static __device__ inline void stage_%d_store(%s)", g->number, of_sum),
-        print_store, g);
-    hr_gemm_print_partials(g, of_sum);
+    const bool is_term = hr_gemm_walk_is_term(p->plan, g->stage);
+    hr_gemm_print_size_function(g);
+    if (!is_term)
+        hr_cuda_print_function(
+            g->p, hr_format(p, "static __device__ inline void stage_%d_store(%s)", g->number, of_sum),
+            print_store, g);
+    if (!is_term) hr_gemm_print_partials(g, of_sum);
     p->fast = false;
-    if (g->gemm->by_threads_unaligned || g->gemm->lay_blocks) hr_cuda_print_plain_product(p, g->number);
+    if (g->gemm->by_threads_unaligned || lays(g)) hr_cuda_print_plain_product(p, g->number);
     hr_gemm_print_side(g, &g->gemm->left);
     for (int i = 0; i < g->gemm->rights; i++)
         hr_gemm_print_side(g, hr_gemm_right(g->gemm, i));
@@ -481,30 +503,47 @@ static void print_functions(gemm_printer *g) {
             print_columns, g);
 }
 
-hr_status hr_emit_gemm_cuda(hr_printer *p, int number, const hr_cuda_gemm *gemm,
-                            const hr_cuda_gemm *sibling) {
-    const hr_stage *stage = &p->plan->stages[number];
-    gemm_printer g = {.p = p, .stage = stage, .contract = stage->contract, .gemm = gemm, .number = number};
-    bool hopper = gemm->mainloop == HR_GEMM_HOPPER;
-    hr_printer_stage(p, stage);
+/* All but kernels: what they are made of. */
+static void print_product(gemm_printer *g, const hr_cuda_gemm *sibling) {
+    hr_printer *p = g->p;
+    const bool hopper = g->gemm->mainloop == HR_GEMM_HOPPER;
+    hr_printer_stage(p, g->stage);
     p->vector = false;
-    p->fast = is_narrow(p->plan, stage);
+    p->fast = is_narrow(p->plan, g->stage);
     p->lane = -1;
     p->outer_count = 0;
-    hr_print(p, "/* %s", stage->name);
-    hr_print(p, " * %s */", stage->why);
-    const char *maps = "";
-    if (hopper) maps = print_maps(&g);
-    print_functions(&g);
-    if (gemm->groups) hr_gemm_print_group(&g);
-    if (hopper) print_shape(&g, gemm);
-    if (!gemm->by_threads_unaligned) print_shape(&g, sibling);
+    hr_print(p, "/* %s", g->stage->name);
+    hr_print(p, " * %s */", g->stage->why);
+    if (hopper) hr_gemm_print_maps_struct(g);
+    print_functions(g);
+    if (g->gemm->groups) hr_gemm_print_group(g);
+    if (hopper) print_shape(g, g->gemm);
+    if (!g->gemm->by_threads_unaligned) print_shape(g, sibling);
+}
+
+static gemm_printer printer_of(hr_printer *p, int number, const hr_cuda_gemm *gemms) {
+    const hr_stage *stage = &p->plan->stages[number];
+    return (gemm_printer){
+        .p = p, .stage = stage, .contract = stage->contract, .gemm = &gemms[number], .number = number};
+}
+
+hr_status hr_emit_gemm_cuda(hr_printer *p, int number, const hr_cuda_gemm *gemms,
+                            const hr_cuda_gemm *siblings) {
+    const hr_gemm_walk *walk = hr_gemm_walk_of(&p->plan->stages[number]);
+    for (int i = walk ? walk->count - 1 : 0; i > 0; i--) { /* each names the one behind it */
+        gemm_printer of = printer_of(p, walk->stage[i], gemms);
+        print_product(&of, &siblings[walk->stage[i]]);
+    }
+    gemm_printer g = printer_of(p, number, gemms);
+    const hr_cuda_gemm *gemm = g.gemm;
+    const bool hopper = gemm->mainloop == HR_GEMM_HOPPER;
+    print_product(&g, &siblings[number]);
     if (gemm->lay_blocks) {
         print_kernel(&g, "_begin", HR_GEMM_LAY_THREADS, "", print_lay);
         print_kernel(&g, "_begin_unaligned", HR_GEMM_LAY_THREADS, "", print_nothing);
     }
     if (gemm->groups) print_kernel(&g, "_begin", HR_GEMM_SORT_THREADS, "", print_sort);
-    print_kernel(&g, "", gemm->threads, maps,
+    print_kernel(&g, "", gemm->threads, hopper ? hr_gemm_map_parameters(&g) : "",
                  hopper                    ? print_boxes
                  : hr_cuda_gemm_asks(gemm) ? print_chunks
                                            : print_elements);

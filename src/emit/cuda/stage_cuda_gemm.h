@@ -7,9 +7,10 @@
 #include "emit/expression.h"
 #include "schedule/cuda/choose_gemm.h"
 
-/* `sibling`: the same product by HR_GEMM_AMPERE. */
-hr_status hr_emit_gemm_cuda(hr_printer *printer, int number, const hr_cuda_gemm *gemm,
-                            const hr_cuda_gemm *sibling);
+/* `siblings`: the same products by HR_GEMM_AMPERE; both one a stage. The products of the stage's walk come
+ * with it. */
+hr_status hr_emit_gemm_cuda(hr_printer *printer, int number, const hr_cuda_gemm *gemms,
+                            const hr_cuda_gemm *siblings);
 /* By HR_GEMM_THIN: stage_cuda_thin.c. */
 hr_status hr_emit_thin_cuda(hr_printer *printer, int number, const hr_cuda_gemm *gemm);
 /* The instruction that multiplies: its function stands in front of the stages. */

@@ -1,7 +1,7 @@
 /* The choices worth measuring on a GPU, likeliest first. In: a stage. Out: knobs for the tuner. */
 #include "schedule/cuda/candidates_cuda.h"
 
-#include "schedule/cuda/choose_gemm.h"
+#include "schedule/cuda/gemm_walk.h"
 
 static int copy_of(const hr_knobs *choices, int count, hr_knobs *out, int max) {
     if (count > max) count = max;
@@ -80,6 +80,7 @@ static int thin_candidates(hr_knobs *out, int max) {
 }
 
 int hr_cuda_candidates(const hr_plan *plan, const hr_stage *stage, hr_knobs *out, int max) {
+    if (hr_gemm_walk_joins(plan, stage)) return copy_of(&(hr_knobs){0}, 1, out, max);
     if (stage->schedule->kind == HR_SCHEDULE_CUDA_PRODUCT)
         return stage->schedule->matrix_rows ? thin_candidates(out, max) : hr_gemm_candidates(plan, out, max);
     if (stage->schedule->kind != HR_SCHEDULE_CUDA_GRID)

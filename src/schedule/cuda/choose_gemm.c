@@ -1,5 +1,6 @@
 /* How a matrix product lies on the tensor cores. In: a stage. Out: numbers. See choose_gemm.h. */
 #include "schedule/cuda/choose_gemm.h"
+#include "schedule/cuda/gemm_walk.h"
 
 #include "base/dtype.h"
 
@@ -68,8 +69,8 @@ static void explain(hr_cuda_gemm *gemm) {
                  tile->stages, stacked);
 }
 
-static void tile_take(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_gemm_tile *tile,
-                      hr_cuda_gemm *out) {
+void hr_gemm_tile_take(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_gemm_tile *tile,
+                       hr_cuda_gemm *out) {
     bool hopper = out->mainloop == HR_GEMM_HOPPER;
     out->tile = *tile;
     out->threads = hopper ? HOPPER_THREADS : AMPERE_THREADS;
@@ -88,6 +89,8 @@ static void tile_take(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_
     out->left_rows = few ? (int)hr_divide_up(sizes->m, ROWS) * ROWS : tile->m;
     const int64_t n = sizes->n / out->rights, columns = hr_gemm_right_columns(out, tile);
     out->n_run = n % columns == 0 ? 0 : n % 8 == 0 ? 8 : 1;
+    out->group_bytes = hr_gemm_group_bytes(out, tile);
+    out->column_bytes = hr_gemm_column_bytes(out, tile);
     out->shared_bytes = hr_gemm_shared_bytes(out, tile);
     out->blocks = hr_gemm_blocks(plan, sizes, out->mainloop, tile);
     if (tile->stream) hr_gemm_stream_take(tile, out->blocks, out);
@@ -132,7 +135,7 @@ static hr_status grouped_choose(const hr_plan *plan, const hr_stage *stage, cons
     int best = 0;
     while (few && best + 1 < count && tiles[best].m > GROUP_TILE)
         best++;
-    tile_take(plan, sizes, &tiles[best], out);
+    hr_gemm_tile_take(plan, sizes, &tiles[best], out);
     out->group_tiles = group_tiles(out, sizes->m);
     out->blocks = hr_saturate_product(out->group_tiles, hr_divide_up(sizes->n, out->tile.n));
     out->tiles_at = hr_divide_up(sizes->m * (int64_t)sizeof(int), ALIGNMENT) * ALIGNMENT;
@@ -147,25 +150,25 @@ static hr_status grouped_choose(const hr_plan *plan, const hr_stage *stage, cons
 
 /* ---- which ---- */
 
-hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
-                              hr_gemm_mainloop most, hr_cuda_gemm *out) {
-    hr_gemm_sizes sizes;
-    hr_gemm_tile tiles[HR_GEMM_TILES_MAX];
-    const char *why;
+hr_status hr_gemm_prepare(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                          hr_gemm_mainloop most, hr_gemm_sizes *sizes, hr_cuda_gemm *out, bool *complete) {
+    const char *why = NULL;
+    bool raw = false;
     *out = (hr_cuda_gemm){.mainloop = HR_GEMM_PLAIN, .rights = 1};
+    *complete = true;
     if (most == HR_GEMM_PLAIN) {
         snprintf(out->why, sizeof out->why, "not on the tensor cores: it is for any extents");
         return HR_OK;
     }
-    HR_TRY(hr_gemm_sizes_of(plan, stage->contract, extents, &sizes));
-    bool thin = false, raw = false;
-    if (stage->contract->group) return grouped_choose(plan, stage, extents, &sizes, out);
-    if (most == HR_GEMM_HOPPER) HR_TRY(hr_gemm_raw_choose(plan, stage, extents, &sizes, out, &raw));
-    if (!raw && !hr_stage_has(stage, HR_STEP_PARTIAL))
-        HR_TRY(hr_gemm_thin_choose(plan, stage, extents, &sizes, out, &thin));
-    if (thin) return HR_OK;
-    why = NULL;
-    if (!raw) HR_TRY(hr_gemm_operands(plan, stage, extents, &sizes, most, out, &why));
+    HR_TRY(hr_gemm_sizes_of(plan, stage->contract, extents, sizes));
+    if (stage->contract->group) return grouped_choose(plan, stage, extents, sizes, out);
+    if (most == HR_GEMM_HOPPER) HR_TRY(hr_gemm_raw_choose(plan, stage, extents, sizes, out, &raw));
+    if (!raw && !hr_stage_has(stage, HR_STEP_PARTIAL)) {
+        bool thin = false;
+        HR_TRY(hr_gemm_thin_choose(plan, stage, extents, sizes, out, &thin));
+        if (thin) return HR_OK;
+    }
+    if (!raw) HR_TRY(hr_gemm_operands(plan, stage, extents, sizes, most, out, &why));
     if (why) {
         snprintf(out->why, sizeof out->why, "not on the tensor cores: %s", why);
         return HR_OK;
@@ -176,8 +179,24 @@ hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const 
         maps = maps && hr_gemm_right(out, i)->view.rank;
     out->mainloop = maps && most == HR_GEMM_HOPPER ? HR_GEMM_HOPPER : HR_GEMM_AMPERE;
     /* Each pair of parts goes along all of k. Tiles are chosen as for 16 bits, by steps. */
-    sizes.k = hr_saturate_product(hr_divide_up(sizes.k, hr_gemm_step(out)) * STEP_16, out->pair_count);
-    sizes.n = hr_saturate_product(sizes.n, out->rights);
+    sizes->k = hr_saturate_product(hr_divide_up(sizes->k, hr_gemm_step(out)) * STEP_16, out->pair_count);
+    sizes->n = hr_saturate_product(sizes->n, out->rights);
+    *complete = false;
+    return HR_OK;
+}
+
+hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                              hr_gemm_mainloop most, hr_cuda_gemm *out) {
+    hr_gemm_sizes sizes;
+    hr_gemm_tile tiles[HR_GEMM_TILES_MAX];
+    bool complete;
+    const hr_cuda_gemm *member = most == HR_GEMM_HOPPER ? hr_gemm_walk_member(plan, stage) : NULL;
+    if (member) {
+        *out = *member;
+        return HR_OK;
+    }
+    HR_TRY(hr_gemm_prepare(plan, stage, extents, most, &sizes, out, &complete));
+    if (complete) return HR_OK;
     bool fits = hr_gemm_tiles(plan, hr_stage_knobs(stage), &sizes, out, tiles) > 0;
     if (!fits && most == HR_GEMM_HOPPER)
         return hr_cuda_gemm_choose(plan, stage, extents, HR_GEMM_AMPERE, out);
@@ -185,7 +204,7 @@ hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const 
         return hr_fail(HR_NOT_AVAILABLE, "no tile of the matrix product of kernel %.60s fits this device",
                        plan->source->name);
     if (tiles[0].splits > 1) *out = hr_gemm_in_parts(out, &sizes, tiles[0].splits);
-    tile_take(plan, &sizes, &tiles[0], out);
+    hr_gemm_tile_take(plan, &sizes, &tiles[0], out);
     return HR_OK;
 }
 

@@ -139,6 +139,8 @@ typedef struct hr_cuda_gemm {
     double epilogue_clocks; /* of an element, of a multiprocessor */
     int sums_most;          /* of a thread, so that its epilogue finds registers */
     int64_t blocks, shared_bytes;
+    int64_t group_bytes, column_bytes; /* HR_GEMM_HOPPER, of shared memory for each warpgroup: results on
+                                          their way out, values of columns; in a walk the most of all */
     int64_t work_bytes;  /* of scratch memory: flags of blocks, operands laid out, sums over parts of k */
     int64_t stream_at;   /* there: sums of the pieces of tiles that clusters share */
     int64_t fold_blocks; /* of the kernel that adds up the sums over parts of k and has the epilogue */
@@ -235,6 +237,14 @@ hr_status hr_gemm_sizes_of(const hr_plan *plan, const hr_contract *contract, con
 hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                               hr_gemm_mainloop most, hr_cuda_gemm *out);
 
+/* How operands come and what the epilogue does, without a tile; *complete: with one, or none is needed.
+ * `sizes`: as tiles are chosen by. */
+hr_status hr_gemm_prepare(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                          hr_gemm_mainloop most, hr_gemm_sizes *sizes, hr_cuda_gemm *out, bool *complete);
+/* With this tile. */
+void hr_gemm_tile_take(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_gemm_tile *tile,
+                       hr_cuda_gemm *out);
+
 /* The same product by HR_GEMM_AMPERE in the launch of `gemm`, for arrays that the copy engine cannot take. */
 hr_status hr_cuda_gemm_sibling(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                                const hr_cuda_gemm *gemm, hr_cuda_gemm *out);
@@ -309,6 +319,15 @@ int hr_gemm_tiles(const hr_plan *plan, const hr_knobs *knobs, const hr_gemm_size
                   const hr_cuda_gemm *gemm, hr_gemm_tile *out);
 /* What the tuner may ask for: the model's first choice, then each tile; returns how many. */
 int hr_gemm_candidates(const hr_plan *plan, hr_knobs *out, int max);
+/* The tile holds these products' sums and their epilogue. */
+bool hr_gemm_tile_fits(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_cuda_gemm *gemm,
+                       const hr_gemm_tile *tile);
+/* What the model takes it for, in clocks. */
+double hr_gemm_tile_clocks(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_cuda_gemm *gemm,
+                           const hr_gemm_tile *tile);
+/* Shared memory of a warpgroup's results on their way out, and of values that are one for each column. */
+int64_t hr_gemm_group_bytes(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile);
+int64_t hr_gemm_column_bytes(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile);
 /* Shared memory of a block, and its blocks, both by `tile`. */
 int64_t hr_gemm_shared_bytes(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile);
 int64_t hr_gemm_blocks(const hr_plan *plan, const hr_gemm_sizes *sizes, hr_gemm_mainloop mainloop,

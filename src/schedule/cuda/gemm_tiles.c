@@ -117,16 +117,28 @@ hr_gemm_box hr_cuda_gemm_box(const hr_cuda_gemm *gemm, int map) {
     return (hr_gemm_box){hr_gemm_step(gemm), (side->k_major ? rows : STEP) / sharers};
 }
 
-int64_t hr_gemm_shared_bytes(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile) {
-    const int64_t left_row = hr_gemm_is_raw(gemm) ? gemm->left.raw_bytes : STEP * OPERAND_BYTES;
-    int64_t ring = (int64_t)tile->stages * (tile->m * left_row + (int64_t)tile->n * STEP * OPERAND_BYTES);
-    if (gemm->mainloop != HR_GEMM_HOPPER) return ring;
+static int64_t most(int64_t a, int64_t b) {
+    return a > b ? a : b;
+}
+
+int64_t hr_gemm_group_bytes(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile) {
     int64_t size = (int64_t)hr_dtype_size(gemm->result_dtype), columns = piece_columns(gemm, tile);
     int64_t rows = tile->roles == HR_GEMM_PING_PONG ? tile->m : tile->m / GROUPS;
     int64_t places =
         tile->pieces ? tile->pieces : rows / GROUP_ROWS * (hr_gemm_right_columns(gemm, tile) / columns);
-    return ring + GROUPS * places * gemm->result_count * GROUP_ROWS * columns * size +
-           (int64_t)GROUPS * gemm->column_count * hr_gemm_right_columns(gemm, tile) * (int64_t)sizeof(float) +
+    return most(gemm->group_bytes, places * gemm->result_count * GROUP_ROWS * columns * size);
+}
+
+int64_t hr_gemm_column_bytes(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile) {
+    return most(gemm->column_bytes,
+                (int64_t)gemm->column_count * hr_gemm_right_columns(gemm, tile) * (int64_t)sizeof(float));
+}
+
+int64_t hr_gemm_shared_bytes(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile) {
+    const int64_t left_row = hr_gemm_is_raw(gemm) ? gemm->left.raw_bytes : STEP * OPERAND_BYTES;
+    int64_t ring = (int64_t)tile->stages * (tile->m * left_row + (int64_t)tile->n * STEP * OPERAND_BYTES);
+    if (gemm->mainloop != HR_GEMM_HOPPER) return ring;
+    return ring + GROUPS * (hr_gemm_group_bytes(gemm, tile) + hr_gemm_column_bytes(gemm, tile)) +
            (tile->stages + 1) * BARRIER_BYTES;
 }
 
@@ -206,8 +218,8 @@ static double tiles_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr
     return (waves * (loop > pair ? loop : pair) + leave + ends) * loss;
 }
 
-static double cost(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
-                   const hr_gemm_tile *tile) {
+double hr_gemm_tile_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
+                           const hr_gemm_tile *tile) {
     const double all =
         overlap(tiles_clocks(plan, s, gemm, tile), memory_clocks(plan, s, tile)) + fold_clocks(plan, s, tile);
     return tile->stream ? all * stream_margin : all;
@@ -227,8 +239,8 @@ static bool stacks(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile) {
 }
 
 /* A right tile whose rows run along memory comes 64 of them at a time. */
-static bool fits(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
-                 const hr_gemm_tile *tile) {
+bool hr_gemm_tile_fits(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
+                       const hr_gemm_tile *tile) {
     if (hr_gemm_shared_bytes(gemm, tile) > plan->limits.shared_bytes) return false;
     if (!stacks(gemm, tile)) return false;
     if (gemm->mainloop != HR_GEMM_HOPPER) return true;
@@ -250,7 +262,7 @@ static bool make_fit(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_
     if (gemm->staged_block) tile->pieces = 0; /* what is staged has its place while the product runs */
     while (tile->stages > least && hr_gemm_shared_bytes(gemm, tile) > plan->limits.shared_bytes)
         tile->stages--;
-    return fits(plan, s, gemm, tile);
+    return hr_gemm_tile_fits(plan, s, gemm, tile);
 }
 
 /* ---- parts of k ---- */
@@ -356,7 +368,7 @@ static void rank_add(ranking *r, hr_gemm_tile tile) {
         gemm = &parts;
     }
     if (r->count == HR_GEMM_TILES_MAX || !make_fit(r->plan, r->sizes, gemm, &tile)) return;
-    double mine = cost(r->plan, r->sizes, gemm, &tile);
+    double mine = hr_gemm_tile_clocks(r->plan, r->sizes, gemm, &tile);
     int at = r->count++;
     for (; at > 0 && r->costs[at - 1] > mine; at--) {
         r->costs[at] = r->costs[at - 1];

@@ -66,27 +66,47 @@ static hr_status tensor_map(const hr_plan *plan, const int64_t *extents, const h
     return HR_OK;
 }
 
-/* In the order of its kernel's parameters: left, right and those stacked on it, results, what is staged.
- * `work`: bytes of the scratch memory in front of the first local. Nothing where the main loop takes no maps.
- */
-static hr_status gemm_maps(const hr_plan *plan, const int64_t *extents, const hr_cuda_gemm *gemm,
-                           int64_t work, hr_launch *launch) {
-    if (gemm->mainloop != HR_GEMM_HOPPER) return HR_OK;
+/* A launch whose maps are being made. `work`: bytes of the scratch memory in front of the first local. */
+typedef struct map_list {
+    const hr_plan *plan;
+    const int64_t *extents;
+    int64_t work;
+    hr_launch *launch;
+} map_list;
+
+/* Map `number` of a product, in the order of its kernel's parameters: left, right and those stacked on it,
+ * results, what is staged. */
+static hr_status add_gemm_map(map_list *list, const hr_cuda_gemm *gemm, int number) {
     const int first = 1 + gemm->rights, results = first + gemm->result_count;
-    launch->map_count = results + (gemm->staged_block != NULL);
-    for (int i = 0; i < launch->map_count; i++) {
-        const hr_gemm_view *view = i == 0        ? &gemm->left.view
-                                   : i < first   ? &hr_gemm_right(gemm, i - 1)->view
-                                   : i < results ? &gemm->results[i - first]
-                                                 : &gemm->staged_view;
-        hr_tensor_map *map = &launch->maps[i];
-        if (view->tensor == HR_GEMM_SCRATCH) {
-            *map = map_of(view, i < first ? gemm->dtype : HR_F32, hr_cuda_gemm_box(gemm, i));
-            map->tensor = HR_MAP_SCRATCH;
-            map->offset = view->offset;
-            continue;
+    const hr_gemm_view *view = number == 0        ? &gemm->left.view
+                               : number < first   ? &hr_gemm_right(gemm, number - 1)->view
+                               : number < results ? &gemm->results[number - first]
+                                                  : &gemm->staged_view;
+    const hr_gemm_box box = hr_cuda_gemm_box(gemm, number);
+    if (list->launch->map_count == HR_LAUNCH_MAPS_MAX)
+        return hr_fail(HR_INTERNAL, "a launch of more than %d tensor maps", HR_LAUNCH_MAPS_MAX);
+    hr_tensor_map *map = &list->launch->maps[list->launch->map_count++];
+    if (view->tensor != HR_GEMM_SCRATCH)
+        return tensor_map(list->plan, list->extents, view, box, list->work, map);
+    *map = map_of(view, number < first ? gemm->dtype : HR_F32, box);
+    map->tensor = HR_MAP_SCRATCH;
+    map->offset = view->offset;
+    return HR_OK;
+}
+
+/* Of all products of a walk, but those that they share with the first. Nothing where the main loop takes no
+ * maps. */
+static hr_status gemm_maps(map_list *list, const hr_stage *stage, const hr_cuda_gemm *gemm) {
+    const hr_gemm_walk *walk = hr_gemm_walk_of(stage);
+    if (gemm->mainloop != HR_GEMM_HOPPER) return HR_OK;
+    for (int i = 0; i < (walk ? walk->count : 1); i++) {
+        const hr_cuda_gemm *of = walk ? &walk->gemm[i] : gemm;
+        const int first = 1 + of->rights, count = first + of->result_count + (of->staged_block != NULL);
+        for (int m = 0; m < count; m++) {
+            if (walk && m == 0 && hr_gemm_walk_shares_left(walk, i)) continue;
+            if (walk && m > 0 && m < first && hr_gemm_walk_shares_right(walk, i)) continue;
+            HR_TRY(add_gemm_map(list, of, m));
         }
-        HR_TRY(tensor_map(plan, extents, view, hr_cuda_gemm_box(gemm, i), work, map));
     }
     return HR_OK;
 }
@@ -152,6 +172,7 @@ static hr_status add_side_grid(grid_list *list, int stage, const char *suffix, i
 static hr_status add_product_grids(const hr_plan *plan, const int64_t *extents, int i, grid_list *list) {
     const hr_stage *stage = &plan->stages[i];
     hr_cuda_gemm gemm;
+    if (hr_gemm_walk_joins(plan, stage)) return HR_OK;
     HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, hr_gemm_mainloop_most(plan), &gemm));
     if (gemm.mainloop == HR_GEMM_PLAIN) {
         int64_t blocks;
@@ -167,7 +188,7 @@ static hr_status add_product_grids(const hr_plan *plan, const int64_t *extents, 
     launch->cluster = gemm.tile.cluster;
     if (hr_cuda_gemm_asks(&gemm))
         snprintf(launch->unaligned, sizeof launch->unaligned, "stage_%d_unaligned", i);
-    HR_TRY(gemm_maps(plan, extents, &gemm, list->work_bytes, launch));
+    HR_TRY(gemm_maps(&(map_list){plan, extents, list->work_bytes, launch}, stage, &gemm));
     if (!hr_cuda_gemm_folds(&gemm)) return HR_OK;
     if (gemm.mainloop == HR_GEMM_THIN) /* whichever kernel ran left parts */
         return add_grid(list, i, "_end", gemm.fold_blocks, HR_GEMM_FOLD_THREADS);

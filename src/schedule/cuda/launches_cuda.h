@@ -8,6 +8,7 @@
 #include "schedule/cuda/choose_backward.h"
 #include "schedule/cuda/choose_gemm.h"
 #include "schedule/cuda/cuda_choice.h"
+#include "schedule/cuda/gemm_walk.h"
 
 /* A local begins at a multiple of 256 bytes, behind what stages use one after the other. */
 enum { HR_CUDA_LOCAL_MORE = 255, HR_CUDA_LOCAL_UNIT = 256 };

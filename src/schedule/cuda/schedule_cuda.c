@@ -6,6 +6,7 @@
 #include "schedule/cuda/choose_backward.h"
 #include "schedule/cuda/choose_gemm.h"
 #include "schedule/cuda/choose_scan.h"
+#include "schedule/cuda/gemm_walk.h"
 #include "schedule/schedule_passes.h"
 #include "schedule/stash.h"
 #include "schedule/target.h"
@@ -92,21 +93,6 @@ static void centre(hr_plan *plan, hr_stage *stage) {
 
 /* ---- products ---- */
 
-/* Of a product that has the left operand of an earlier one, but is no part of its walk, in words. */
-static const char *apart_words(const hr_plan *plan, const hr_stage *stage) {
-    const hr_contract *c = stage->contract;
-    for (const hr_stage *s = plan->stages; s < stage; s++)
-        if (s->contract && s->contract->left == c->left)
-            return hr_arena_format(plan->arena,
-                                   "; it reads the left operand of stage %d, but is no part of its walk: %s",
-                                   (int)(s - plan->stages) + 1,
-                                   s->contract->stacked_count == HR_STACKED_MAX
-                                       ? "that has as many products as it can"
-                                       : "its columns, its operands' dtypes or how they lie differ, or two "
-                                         "fill the device");
-    return "";
-}
-
 /* Of a product whose results are summed as they leave. */
 static const char *partial_words(const hr_plan *plan, const hr_cuda_gemm *gemm) {
     if (!gemm->partial_count) return "";
@@ -130,11 +116,9 @@ static hr_status turn_product(const int64_t *extents, hr_plan *plan, hr_stage *s
 /* Which unit takes it, and how, or what keeps the tensor cores from it. */
 static hr_status explain_product(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
     hr_cuda_gemm gemm;
-    HR_TRY(turn_product(extents, plan, stage));
     HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, hr_gemm_mainloop_most(plan), &gemm));
     stage->schedule->matrix_rows = gemm.mainloop == HR_GEMM_THIN ? gemm.tile.m : 0;
-    stage->why = hr_arena_format(plan->arena, "%s; %s%s%s", stage->why, gemm.why, partial_words(plan, &gemm),
-                                 apart_words(plan, stage));
+    stage->why = hr_arena_format(plan->arena, "%s; %s%s", stage->why, gemm.why, partial_words(plan, &gemm));
     return HR_OK;
 }
 
@@ -220,6 +204,10 @@ static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
     }
     if (!unfused) HR_TRY(attend(extents, plan));
     if (!unfused) HR_TRY(attend_backward(extents, plan));
+    for (int i = 0; i < plan->stage_count; i++)
+        if (plan->stages[i].schedule->kind == HR_SCHEDULE_CUDA_PRODUCT)
+            HR_TRY(turn_product(extents, plan, &plan->stages[i]));
+    if (!unfused) HR_TRY(hr_gemm_walks_find(plan, extents));
     for (int i = 0; i < plan->stage_count; i++)
         if (plan->stages[i].schedule->kind == HR_SCHEDULE_CUDA_PRODUCT)
             HR_TRY(explain_product(extents, plan, &plan->stages[i]));

@@ -148,23 +148,44 @@ static __device__ inline void gemm_load_right(const A &a, const gemm_size &size,
     gemm_load_tile<S, P::right_n, P::threads, CHUNKS && S::chunks>(a, batch, n, size.n, k, size.k, own);
 }
 
+/* Steps of 64 along k of a sum, those of the products behind it (gemm_hopper_block.h) included. */
+template <class P, class A> static __device__ inline int gemm_ampere_steps(const A &a, int64_t k) {
+    const int own = (int)((k + 63) / 64);
+    if constexpr (P::terms_after > 0)
+        return own + gemm_ampere_steps<typename P::more>(a, P::more::size(a).k);
+    else
+        return own;
+}
+
+/* The tiles of a step to where its stage begins; nothing behind the last step. */
+template <class P, bool CHUNKS, class A>
+static __device__ inline void gemm_ampere_bring(const A &a, const gemm_size &size, int batch, int64_t m,
+                                                int64_t n, int step, const gemm_place &left) {
+    const int64_t k = (int64_t)step * 64;
+    if constexpr (P::terms_after > 0) {
+        const int own = (int)((size.k + 63) / 64);
+        if (step >= own) {
+            gemm_ampere_bring<typename P::more, CHUNKS>(a, P::more::size(a), batch, m, n, step - own, left);
+            return;
+        }
+    }
+    if (k >= size.k) return;
+    const int left_bytes = P::tile_m * 128;
+    const gemm_place right = {left.memory + left_bytes, left.address + left_bytes};
+    gemm_load_tile<typename P::left, P::tile_m, P::threads, CHUNKS && P::left::chunks>(a, batch, m, size.m, k,
+                                                                                       size.k, left);
+    gemm_load_right<P, typename P::right, CHUNKS, 0>(a, size, batch, n, k, right);
+    if constexpr (P::rights > 1)
+        gemm_load_right<P, typename P::right_1, CHUNKS, 1>(a, size, batch, n, k, right);
+    if constexpr (P::rights > 2)
+        gemm_load_right<P, typename P::right_2, CHUNKS, 2>(a, size, batch, n, k, right);
+}
+
 template <class P, bool CHUNKS, class A>
 static __device__ inline void gemm_ampere_load(const A &a, const gemm_size &size, int batch, int64_t m,
                                                int64_t n, int step, const gemm_place &ring) {
-    const int left_bytes = P::tile_m * 128, stage_bytes = left_bytes + P::tile_n * 128;
-    if ((int64_t)step * 64 < size.k) {
-        const int at = step % P::stages * stage_bytes;
-        const gemm_place left = {ring.memory + at, ring.address + at};
-        const gemm_place right = {left.memory + left_bytes, left.address + left_bytes};
-        gemm_load_tile<typename P::left, P::tile_m, P::threads, CHUNKS && P::left::chunks>(
-            a, batch, m, size.m, (int64_t)step * 64, size.k, left);
-        const int64_t k = (int64_t)step * 64;
-        gemm_load_right<P, typename P::right, CHUNKS, 0>(a, size, batch, n, k, right);
-        if constexpr (P::rights > 1)
-            gemm_load_right<P, typename P::right_1, CHUNKS, 1>(a, size, batch, n, k, right);
-        if constexpr (P::rights > 2)
-            gemm_load_right<P, typename P::right_2, CHUNKS, 2>(a, size, batch, n, k, right);
-    }
+    const int at = step % P::stages * ((P::tile_m + P::tile_n) * 128);
+    gemm_ampere_bring<P, CHUNKS>(a, size, batch, m, n, step, {ring.memory + at, ring.address + at});
     ptx_copy_commit();
 }
 
@@ -238,7 +259,7 @@ static __device__ inline void gemm_ampere_tile(const A &a, const gemm_size &size
     const int rows = P::tile_m / P::warps_m / 16, columns = P::tile_n / (P::threads / 32 / P::warps_m) / 8;
     const int warp = (int)threadIdx.x / 32, works = threadIdx.x < P::threads;
     const int row = warp % P::warps_m * rows * 16, column = warp / P::warps_m * (columns / P::rights) * 8;
-    const int steps = (int)((size.k + 63) / 64);
+    const int steps = gemm_ampere_steps<P>(a, size.k);
     float sum[rows][columns][4] = {};
 #pragma unroll
     for (int s = 0; s < P::stages - 1; s++)
@@ -255,16 +276,21 @@ static __device__ inline void gemm_ampere_tile(const A &a, const gemm_size &size
     if (works) gemm_ampere_store<P>(a, size, batch, m + row, n + column, sum);
 }
 
+/* Its tiles have the numbers from `before` on, blocks the numbers of the grid by turns. Returns the first
+ * number behind them. */
 template <class P, bool CHUNKS, class A>
-static __device__ inline void gemm_ampere(const A &a, const gemm_size size) {
+static __device__ inline int gemm_ampere(const A &a, const gemm_size size, int before) {
     const int m_tiles = (int)((size.m + P::tile_m - 1) / P::tile_m);
     const int n_tiles = (int)((size.n + P::right_n - 1) / P::right_n);
-    const int tiles = (int)size.batch * m_tiles * n_tiles;
-    for (int number = (int)blockIdx.x; number < tiles; number += (int)gridDim.x) {
+    const int tiles = (int)size.batch * m_tiles * n_tiles, blocks = (int)gridDim.x;
+    int number = (int)blockIdx.x - before % blocks;
+    if (number < 0) number += blocks;
+    for (; number < tiles; number += blocks) {
         const gemm_tile tile = gemm_tile_at(number, m_tiles, n_tiles, P::raster);
         gemm_ampere_tile<P, CHUNKS>(a, size, tile.batch, (int64_t)tile.m * P::tile_m,
                                     (int64_t)tile.n * P::right_n);
     }
+    return before + tiles;
 }
 
 /* ---- rows that choose their right operand ---- */

@@ -58,15 +58,15 @@ template <int RUN> static __device__ inline int gemm_column(int first, int of, i
     return first + of < size ? first + of : size - 1;
 }
 
-/* One piece: the epilogue of its sums, and their way to its place. `column` is its first in the tile. */
+/* One piece: the epilogue of its sums, and their way to its place, at byte `at`. `column` is its first in the
+ * tile. */
 template <class P, class A, class T, int COUNT>
 static __device__ inline void gemm_leave_piece(const A &a, const gemm_size &size, const gemm_block &b,
                                                int group, int batch, int64_t m, int n, int column,
-                                               const T (&sum)[COUNT], int place) {
+                                               const T (&sum)[COUNT], int at) {
     typedef gemm_hopper_memory<P> memory;
     const int lane = (int)threadIdx.x % 32, row = (int)threadIdx.x % 128 / 32 * 16 + lane / 4;
-    const float *columns = (const float *)(b.memory + memory::columns_at + group * memory::column_bytes);
-    const int at = memory::results_at + place * P::results * memory::piece_bytes;
+    const float *columns = (const float *)(b.memory + memory::columns_at + group * P::column_bytes);
 #pragma unroll
     for (int j = 0; j < memory::piece_columns / 16; j++) {
         float e[P::results + P::partials][8], staged[8];
@@ -120,7 +120,7 @@ template <class P, class A>
 static __device__ inline void gemm_begin_columns(const A &a, const gemm_size &size, const gemm_block &b,
                                                  int group, int batch, int n) {
     typedef gemm_hopper_memory<P> memory;
-    float *columns = (float *)(b.memory + memory::columns_at + group * memory::column_bytes);
+    float *columns = (float *)(b.memory + memory::columns_at + group * P::column_bytes);
 #pragma unroll
     for (int from = 0; from < P::right_n; from += 128) {
         const int at = from + (int)threadIdx.x % 128;
@@ -144,9 +144,8 @@ static __device__ inline void gemm_begin_staged(const gemm_block &b, const M &ma
     ptx_mbarrier_arrive_expect(b.staged + group * 8, memory::piece_count * memory::piece_bytes);
 #pragma unroll
     for (int x = 0; x < memory::piece_count; x++)
-        P::load_staged(
-            b.address + memory::results_at + (group * memory::places + x) * P::results * memory::piece_bytes,
-            maps, n + x % across * memory::piece_columns, m + x / across * 64, batch, b.staged + group * 8);
+        P::load_staged(b.address + memory::piece_at(group, x), maps, n + x % across * memory::piece_columns,
+                       m + x / across * 64, batch, b.staged + group * 8);
 }
 
 /* The epilogue of a group's sums, whose first row is m; results leave by the copy engine. */
@@ -162,14 +161,14 @@ static __device__ inline void gemm_leave(const A &a, const gemm_size &size, cons
 #pragma unroll
     for (int x = 0; x < memory::piece_count; x++) {
         const int part = x / across, column = x % across * memory::piece_columns;
-        const int place = group * memory::places + x % memory::places;
         if (P::pieces) { /* the places of a tile begin anew: its last ones may be fewer pieces ago */
-            if (x == 0 && memory::piece_count % memory::places)
+            if (x == 0 && (P::walks > 1 || memory::piece_count % memory::places))
                 gemm_place_free<0>(group);
             else
                 gemm_place_free<P::pieces - 1>(group);
         }
-        gemm_leave_piece<P>(a, size, b, group, batch, m + part * 64, n, column, sum[part], place);
+        gemm_leave_piece<P>(a, size, b, group, batch, m + part * 64, n, column, sum[part],
+                            memory::piece_at(group, x));
         if (P::pieces == 0 && x + 1 < memory::piece_count) continue;
         ptx_fence_proxy_async();
         ptx_barrier_sync(1 + group, 128);
@@ -179,9 +178,7 @@ static __device__ inline void gemm_leave(const A &a, const gemm_size &size, cons
 #pragma unroll
             for (int r = 0; r < P::results; r++)
                 P::store_box(maps, r, n + y % across * memory::piece_columns, (int)m + y / across * 64, batch,
-                             b.address + memory::results_at +
-                                 ((group * memory::places + y % memory::places) * P::results + r) *
-                                     memory::piece_bytes);
+                             b.address + memory::piece_at(group, y) + r * memory::piece_bytes);
         ptx_bulk_commit();
     }
 }
@@ -435,29 +432,72 @@ static __device__ inline void gemm_multiply_chains(const A &a, const gemm_size &
     }
 }
 
+/* Of a product, alone or in a walk. */
+template <class P, class A>
+static __device__ inline gemm_size gemm_size_of(const A &a, const gemm_size &alone) {
+    if constexpr (P::walks > 1)
+        return P::size(a);
+    else
+        return alone;
+}
+
+/* What a tile of P, or of the product of its walk that it is of, needs before its epilogue. */
+template <class P, class A, class M>
+static __device__ inline void gemm_begin_tile(const A &a, const gemm_size &size, const gemm_block &b,
+                                              const M &maps, int group, gemm_tile tile, int first_row) {
+    if constexpr (P::after > 0) {
+        if (gemm_is_behind<P>(a, tile)) {
+            gemm_begin_tile<typename P::next>(a, size, b, maps.next, group, tile, first_row);
+            return;
+        }
+    }
+    const int n = tile.n * P::right_n;
+    if constexpr (P::columns > 0) gemm_begin_columns<P>(a, gemm_size_of<P>(a, size), b, group, tile.batch, n);
+    if constexpr (P::has_staged)
+        gemm_begin_staged<P>(b, maps, group, tile.batch, tile.m * (P::tile_m * P::cluster) + first_row, n);
+}
+
+/* Its epilogue. */
+template <class P, class A, class M, class T, int PARTS, int COUNT>
+static __device__ inline void gemm_leave_tile(const A &a, const gemm_size &size, const gemm_block &b,
+                                              const M &maps, int group, gemm_tile tile, int first_row,
+                                              int parity, const T (&sum)[PARTS][COUNT]) {
+    if constexpr (P::after > 0) {
+        if (gemm_is_behind<P>(a, tile)) {
+            gemm_leave_tile<typename P::next>(a, size, b, maps.next, group, tile, first_row, parity, sum);
+            return;
+        }
+    }
+    const int64_t m = (int64_t)tile.m * (P::tile_m * P::cluster) + first_row;
+    const int n = tile.n * P::right_n;
+    if constexpr (P::stores_boxes)
+        gemm_leave<P>(a, gemm_size_of<P>(a, size), b, maps, group, tile.batch, m, n, parity, sum);
+    else
+        gemm_leave_elements<P>(a, gemm_size_of<P>(a, size), tile.batch, m, n, sum);
+}
+
 template <class P, class A, class M>
 static __device__ inline void gemm_consume(const A &a, const gemm_size &size, const gemm_block &b,
                                            const M &maps, int group) {
     typedef gemm_hopper_memory<P> memory;
     const int lane = (int)threadIdx.x % 32, rows = P::ping_pong ? 0 : group * memory::parts * 64;
     const int lane_row = (int)threadIdx.x % 128 / 32 * 16 + lane / 4;
+    const int first_row = b.rank * P::tile_m + rows;
     const uint64_t left = gemm_descriptor<P::left::k_major>(b.address + rows * 128);
     const uint64_t right = gemm_descriptor<P::right::k_major>(b.address + memory::left_bytes);
     const uint32_t leave = ptx_cluster_address(b.empty, P::cluster > 1 ? lane % P::cluster : 0);
     const bool tells = lane < P::cluster;
     int taken = 0, round = 0, parity = 0, steps;
+    static_assert(P::walks == 1 || !(P::computes || P::scaled), "one product's m and n");
     for (int number = b.cluster; number < b.tiles; number += b.clusters, round++, taken += steps) {
         const gemm_work work = gemm_work_at<P>(b, number);
         const gemm_tile tile = work.tile;
         steps = work.steps;
         if (P::ping_pong && round % 2 != group) continue;
-        const int64_t m = ((int64_t)tile.m * P::cluster + b.rank) * P::tile_m + rows;
+        const int64_t m = (int64_t)tile.m * (P::tile_m * P::cluster) + first_row;
         const int n = tile.n * P::right_n;
         typename P::sum_type sum[memory::parts][P::tile_n / 2];
-        if constexpr (P::columns > 0) gemm_begin_columns<P>(a, size, b, group, tile.batch, n);
-        if constexpr (P::has_staged)
-            if (P::stream == 0 || number < b.whole)
-                gemm_begin_staged<P>(b, maps, group, tile.batch, (int)m, n);
+        if (P::stream == 0 || number < b.whole) gemm_begin_tile<P>(a, size, b, maps, group, tile, first_row);
         if (P::ping_pong && round > 0) ptx_barrier_sync(3 + group, 256);
         if constexpr (P::computes)
             gemm_multiply_raw<P>(a, size, b, sum, right, rows + lane_row, work, m + lane_row, taken, leave);
@@ -475,10 +515,7 @@ static __device__ inline void gemm_consume(const A &a, const gemm_size &size, co
                 continue;
             }
         }
-        if constexpr (P::stores_boxes)
-            gemm_leave<P>(a, size, b, maps, group, tile.batch, m, n, parity, sum);
-        else
-            gemm_leave_elements<P>(a, size, tile.batch, m, n, sum);
+        gemm_leave_tile<P>(a, size, b, maps, group, tile, first_row, parity, sum);
         parity ^= 1;
     }
     if (lane == 0) ptx_bulk_wait_read<0>();
@@ -486,11 +523,11 @@ static __device__ inline void gemm_consume(const A &a, const gemm_size &size, co
 
 template <class P, class A, class M>
 static __device__ inline void gemm_hopper(const A &a, const gemm_size size, const M &maps) {
-    const gemm_block b = gemm_hopper_begin<P>(size);
+    const gemm_block b = gemm_hopper_begin<P>(a, size);
     const int group = __shfl_sync(0xffffffffu, (int)threadIdx.x / 128, 0);
     if (group == 0) {
         ptx_registers_give<P::producer_registers>();
-        if (threadIdx.x == 0) gemm_produce<P>(a, b, maps.left, maps.right);
+        if (threadIdx.x == 0) gemm_produce<P>(a, size, b, maps);
         __syncwarp();
     } else {
         ptx_registers_take<P::consumer_registers>();
@@ -529,7 +566,7 @@ static __device__ inline void gemm_fold(const A &a, const gemm_size size, const 
 template <class P, class A>
 static __device__ inline void gemm_fold_stream(const A &a, const gemm_size &size) {
     gemm_block b;
-    gemm_count_tiles<P>(size, b);
+    gemm_count_tiles<P>(a, size, b);
     const int parts = P::tile_m / 64, chunks = P::right_n / 16, group = (int)threadIdx.x / 128;
     const int units = P::stream * P::cluster * parts * chunks, groups = (int)blockDim.x / 128;
 #pragma unroll 1

@@ -17,6 +17,10 @@
  * Where operands stand in parts (gemm_operands.h), the steps of P::pairs pairs of parts follow each other; a
  * part is an operand behind all batches of the one before.
  *
+ * Several products may be one walk (gemm_walk.h): of P::walks products each has tiles of its own, behind each
+ * other along n, or along m where P::along_m; P::next is the one behind this, of P::after. Or their sums are
+ * one: P::more has the steps behind this one's, of P::terms_after.
+ *
  * P, which the printer makes for a stage (stage_cuda_gemm.c):
  *
  * - tile_m, left_rows, tile_n, stages, cluster, raster, splits, chain, scaled, ping_pong, producer_registers,
@@ -35,7 +39,10 @@
  * - pairs, left_parts, right_parts: four bits a pair. left and right: k_major, load(); multiply(d, a, b,
  * accumulate).
  *
- * - results, result_bytes, values(), pair(), store_box(); store() where stores_boxes is false.
+ * - results, result_bytes, values(), pair(), store_box(); store() where stores_boxes is false. group_bytes,
+ * column_bytes: what a group's results and columns take; in a walk the most of all.
+ *
+ * - of a product in a walk: size().
  *
  * - partials, partial_values(), partial_0 and on: gemm_partials.h. values() gives what they sum behind the
  *   results.
@@ -53,10 +60,13 @@ template <class P> struct gemm_hopper_memory {
     static constexpr int row_bytes = piece_columns * P::result_bytes, piece_bytes = 64 * row_bytes;
     static constexpr int piece_count = parts * (P::right_n / piece_columns);
     static constexpr int places = P::pieces ? P::pieces : piece_count;
-    static constexpr int group_bytes = places * P::results * piece_bytes;
-    static constexpr int results_at = P::stages * stage_bytes, columns_at = results_at + 2 * group_bytes;
-    static constexpr int column_bytes = P::columns * P::right_n * 4;
-    static constexpr int barriers_at = columns_at + 2 * column_bytes;
+    static constexpr int results_at = P::stages * stage_bytes, columns_at = results_at + 2 * P::group_bytes;
+    static constexpr int barriers_at = columns_at + 2 * P::column_bytes;
+    /* Piece x of a group's first result. All products of a walk have groups at the same places: one of them
+     * may still store what another begins. */
+    static __device__ inline int piece_at(int group, int x) {
+        return results_at + group * P::group_bytes + x % places * P::results * piece_bytes;
+    }
 };
 
 /* The block's dynamic shared memory, at whole 1024 bytes: what is swizzled is so by bits of its address. */
@@ -77,7 +87,7 @@ struct gemm_block {
     int m_tiles, n_tiles, whole; /* tiles of clusters; those that are not shared along k */
     int tiles; /* what is behind the last number that this cluster takes: a tile's, or behind them a piece's
                 */
-    int batches, steps, k_steps; /* a step is 64 along k: of a tile, of one pair of parts */
+    int batches, steps; /* of a tile: a step is 64 along k of one pair of parts */
 };
 
 /* A tile, and the steps along k that it takes. */
@@ -111,6 +121,41 @@ template <class P> static __device__ inline gemm_work gemm_work_at(const gemm_bl
     }
 }
 
+/* ---- walks ---- */
+
+/* Tiles, of clusters, that a product of a walk has along the walk. */
+template <class P, class A> static __device__ inline int gemm_own_tiles(const A &a) {
+    const gemm_size size = P::size(a);
+    return P::along_m ? (int)((size.m + P::tile_m * P::cluster - 1) / (P::tile_m * P::cluster))
+                      : (int)((size.n + P::right_n - 1) / P::right_n);
+}
+
+/* Those of the products behind it. */
+template <class P, class A> static __device__ inline int gemm_tiles_after(const A &a) {
+    if constexpr (P::after > 0)
+        return gemm_own_tiles<typename P::next>(a) + gemm_tiles_after<typename P::next>(a);
+    else
+        return 0;
+}
+
+/* The walk's tile is of a product behind this one, from whose first tile on it is counted then. */
+template <class P, class A> static __device__ inline bool gemm_is_behind(const A &a, gemm_tile &tile) {
+    int &at = P::along_m ? tile.m : tile.n;
+    const int own = gemm_own_tiles<P>(a);
+    if (at < own) return false;
+    at -= own;
+    return true;
+}
+
+/* Steps along k of a sum, those of the products behind it included. */
+template <class P, class A> static __device__ inline int gemm_steps_of(const A &a, int64_t k) {
+    const int own = (int)((k + P::k_step - 1) / P::k_step) * P::pairs;
+    if constexpr (P::terms_after > 0)
+        return own + gemm_steps_of<typename P::more>(a, P::more::size(a).k);
+    else
+        return own;
+}
+
 /* Rows of left tiles that never come. */
 template <class P> static __device__ inline void gemm_clear_rows(char *stages) {
     const int words = (P::tile_m - P::left_rows) * 8;
@@ -120,17 +165,19 @@ template <class P> static __device__ inline void gemm_clear_rows(char *stages) {
     ptx_fence_proxy_async();
 }
 
-template <class P> static __device__ inline void gemm_count_tiles(const gemm_size &size, gemm_block &b) {
+template <class P, class A>
+static __device__ inline void gemm_count_tiles(const A &a, const gemm_size &size, gemm_block &b) {
     b.m_tiles = (int)((size.m + P::tile_m * P::cluster - 1) / (P::tile_m * P::cluster));
     b.n_tiles = (int)((size.n + P::right_n - 1) / P::right_n);
+    (P::along_m ? b.m_tiles : b.n_tiles) += gemm_tiles_after<P>(a);
     b.batches = (int)size.batch;
-    b.k_steps = (int)((size.k + P::k_step - 1) / P::k_step);
-    b.steps = b.k_steps * P::pairs;
+    b.steps = gemm_steps_of<P>(a, size.k);
     b.tiles = b.batches * P::splits * b.m_tiles * b.n_tiles;
     b.whole = b.tiles - P::stream;
 }
 
-template <class P> static __device__ inline gemm_block gemm_hopper_begin(const gemm_size &size) {
+template <class P, class A>
+static __device__ inline gemm_block gemm_hopper_begin(const A &a, const gemm_size &size) {
     gemm_block b;
     b.memory = gemm_memory();
     b.address = __shfl_sync(0xffffffffu, ptx_shared_address(b.memory), 0);
@@ -140,7 +187,7 @@ template <class P> static __device__ inline gemm_block gemm_hopper_begin(const g
     b.rank = P::cluster > 1 ? ptx_cluster_rank() : 0;
     b.cluster = (int)blockIdx.x / P::cluster;
     b.clusters = (int)gridDim.x / P::cluster;
-    gemm_count_tiles<P>(size, b);
+    gemm_count_tiles<P>(a, size, b);
     if constexpr (P::stream > 0)
         b.tiles = b.whole + b.clusters * (gemm_piece_at<P>(b.cluster, 1, b.steps).steps > 0 ? 2 : 1);
     if constexpr (P::left_rows < P::tile_m) gemm_clear_rows<P>(b.memory);
@@ -179,33 +226,76 @@ static __device__ inline void gemm_fill(uint32_t tile, const void *map, int firs
                                   barrier);
 }
 
-template <class P, class A>
-static __device__ inline void gemm_produce(const A &a, const gemm_block &b, const void *left,
-                                           const void *const (&right)[P::rights]) {
-    typedef gemm_hopper_memory<P> memory;
-    int stage = 0, parity = 1;
+/* Where the tiles of a step go, and what they are of. */
+struct gemm_step {
+    uint32_t place, full;
+    int m, n, left_batch, right_batch, batches, rank;
+};
+
+/* The tiles of step `step` of a sum, of `k_steps` along k. */
+template <class P, class A, class M>
+static __device__ inline void gemm_bring(const A &a, const M &maps, const gemm_step &to, int step,
+                                         int64_t k_size) {
+    const int k_steps = (int)((k_size + P::k_step - 1) / P::k_step);
+    if constexpr (P::terms_after > 0) {
+        if (step >= k_steps * P::pairs) {
+            gemm_bring<typename P::more>(a, maps.more, to, step - k_steps * P::pairs, P::more::size(a).k);
+            return;
+        }
+    }
+    const int pair = P::pairs == 1 ? 0 : step / k_steps, of_pair = step - pair * k_steps;
+    const int left_batch = to.left_batch + (int)(P::left_parts >> 4 * pair & 15) * to.batches;
+    const int right_batch = to.right_batch + (int)(P::right_parts >> 4 * pair & 15) * to.batches;
+    gemm_fill<typename P::left, P::left_rows, 1>(to.place, maps.left, to.m, of_pair * P::left_columns,
+                                                 left_batch, 0, to.full);
+#pragma unroll
+    for (int r = 0; r < P::rights; r++)
+        gemm_fill<typename P::right, P::right_n, P::cluster>(
+            to.place + gemm_hopper_memory<P>::left_bytes + r * P::right_n * 128, maps.right[r], to.n,
+            of_pair * P::k_step, right_batch, to.rank, to.full);
+}
+
+/* Of a block: the next stage of its ring, and the phase in which that is filled. */
+struct gemm_ring {
+    int stage, parity;
+};
+
+/* The tiles of all steps of a tile of P, or of the product of its walk that it is of. */
+template <class P, class A, class M>
+static __device__ inline void gemm_produce_tile(const A &a, int64_t k_size, const gemm_block &b,
+                                                const M &maps, const gemm_work &work, gemm_tile tile,
+                                                gemm_ring &ring) {
+    if constexpr (P::after > 0) {
+        if (gemm_is_behind<P>(a, tile)) {
+            gemm_produce_tile<typename P::next>(a, k_size, b, maps.next, work, tile, ring);
+            return;
+        }
+    }
+    gemm_step to;
+    to.m = (tile.m * P::cluster + b.rank) * P::tile_m;
+    to.n = tile.n * P::right_n;
+    to.left_batch = P::left_batch(a, work.batch);
+    to.right_batch = P::right_batch(a, work.batch);
+    to.batches = b.batches;
+    to.rank = b.rank;
+#pragma unroll 1 /* few registers */
+    for (int step = work.first; step < work.first + work.steps; step++) {
+        to.place = b.address + ring.stage * gemm_hopper_memory<P>::stage_bytes;
+        to.full = b.full + ring.stage * 8;
+        ptx_mbarrier_wait(b.empty + ring.stage * 8, ring.parity);
+        ptx_mbarrier_arrive_expect(to.full, gemm_hopper_memory<P>::come_bytes);
+        gemm_bring<P>(a, maps, to, step, k_size);
+        if (++ring.stage == P::stages) ring.stage = 0, ring.parity ^= 1;
+    }
+}
+
+template <class P, class A, class M>
+static __device__ inline void gemm_produce(const A &a, const gemm_size &size, const gemm_block &b,
+                                           const M &maps) {
+    gemm_ring ring = {0, 1};
     for (int number = b.cluster; number < b.tiles; number += b.clusters) {
         const gemm_work work = gemm_work_at<P>(b, number);
-        const int m = (work.tile.m * P::cluster + b.rank) * P::tile_m, n = work.tile.n * P::right_n;
-        const int of_left = P::left_batch(a, work.batch), of_right = P::right_batch(a, work.batch);
-#pragma unroll 1 /* few registers */
-        for (int step = work.first; step < work.first + work.steps; step++) {
-            const uint32_t place = b.address + stage * memory::stage_bytes, full = b.full + stage * 8;
-            ptx_mbarrier_wait(b.empty + stage * 8, parity);
-            ptx_mbarrier_arrive_expect(full, memory::come_bytes);
-            const int pair = P::pairs == 1 ? 0 : step / b.k_steps, of_pair = step - pair * b.k_steps;
-            const int k = of_pair * P::k_step;
-            const int left_batch = of_left + (int)(P::left_parts >> 4 * pair & 15) * b.batches;
-            const int right_batch = of_right + (int)(P::right_parts >> 4 * pair & 15) * b.batches;
-            gemm_fill<typename P::left, P::left_rows, 1>(place, left, m, of_pair * P::left_columns,
-                                                         left_batch, 0, full);
-#pragma unroll
-            for (int r = 0; r < P::rights; r++)
-                gemm_fill<typename P::right, P::right_n, P::cluster>(
-                    place + memory::left_bytes + r * P::right_n * 128, right[r], n, k, right_batch, b.rank,
-                    full);
-            if (++stage == P::stages) stage = 0, parity ^= 1;
-        }
+        gemm_produce_tile<P>(a, size.k, b, maps, work, work.tile, ring);
     }
 }
 

@@ -138,6 +138,17 @@ static __device__ inline void gemm_plain_sums(const A &a, const gemm_size &size,
     }
 }
 
+/* Of the products behind it (gemm_hopper_block.h), to the same sums. */
+template <class P, class T, class A>
+static __device__ inline void gemm_plain_more(const A &a, int64_t batch, int64_t m, int64_t n,
+                                              gemm_plain_tiles<T> &tiles, T (&sum)[4][4]) {
+    if constexpr (P::terms_after > 0) {
+        typedef typename P::more more;
+        gemm_plain_sums<more, typename more::right>(a, more::size(a), batch, m, n, tiles, sum);
+        gemm_plain_more<more>(a, batch, m, n, tiles, sum);
+    }
+}
+
 /* One tile. */
 template <class P, class T, class A>
 static __device__ inline void gemm_plain_tile(const A &a, const gemm_size &size, int64_t tile,
@@ -150,6 +161,7 @@ static __device__ inline void gemm_plain_tile(const A &a, const gemm_size &size,
     gemm_plain_sums<P, typename P::right>(a, size, batch, m, n, tiles, sum[0]);
     if constexpr (P::rights > 1) gemm_plain_sums<P, typename P::right_1>(a, size, batch, m, n, tiles, sum[1]);
     if constexpr (P::rights > 2) gemm_plain_sums<P, typename P::right_2>(a, size, batch, m, n, tiles, sum[2]);
+    gemm_plain_more<P>(a, batch, m, n, tiles, sum[0]);
     if (threadIdx.x < 256) gemm_plain_store<P>(a, size, batch, m + m_thread, n + n_thread, sum);
 }
 
