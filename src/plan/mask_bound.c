@@ -1,11 +1,13 @@
 /* The mask bound: the keys that a query sees. In: two products with rows between them. Out: the first stage's
- * `mask_bound` and `mask_begin`.
+ * `mask_bound` and `mask_begin`. Of all sums of products what a mask lets through: hr_contract.seen.
  *
  * Where a score is -inf for keys from some place on (a causal mask) or before one (a window), and all that
  * becomes of scores is softmax, such keys change nothing: the maximum takes other ones, their exponentials
- * are 0 and add 0 to the sum. Times a value that is finite they add 0 to the result, too. Where a maximum is
- * infinite or NaN, all of its row's exponentials are NaN, those before that place, too.
+ * are 0 and add 0 to the sum. Times a value that is finite they add 0 to the result, too. A value that is not
+ * finite is left out (hr_contract.seen). Where a maximum is infinite or NaN, all of its row's exponentials
+ * are NaN, those before that place, too.
  */
+#include "base/dtype.h"
 #include "ir/graph.h"
 #include "ir/visit.h"
 #include "plan/passes.h"
@@ -15,33 +17,53 @@
 
 typedef struct masking {
     const hr_plan *plan;
-    const hr_contract *scores;
-    const bool *elsewhere;    /* by tensor: other stages read it */
-    int first, last;          /* stages: the first sum over keys is the last */
-    const hr_expr *condition; /* of all scores; NULL = not known yet */
-    bool *peak, *total;       /* by tensor: a maximum of scores, the sum of their exponentials */
-    bool several; /* products before the sums: gradients. Where operands are not finite it is asked
-                     as the code runs. */
+    const hr_contract *scores; /* of a region; NULL = whatever stage makes them */
+    int key;                   /* index */
+    const bool *elsewhere;     /* by tensor: other stages read it */
+    int first, last;           /* stages: the first sum over keys is the last */
+    hr_expr *condition;        /* of all scores; NULL = not known yet */
+    bool *peak, *total;        /* by tensor: a maximum of scores, the sum of their exponentials */
+    bool several;              /* products before the sums: gradients */
+    bool softmax;              /* what vanishes has exponentials of scores: NaN where a whole row is */
 } masking;
 
 static const hr_statement *statement_of(const masking *r, const hr_step *step) {
     return &r->plan->normal->statements[step->statement];
 }
 
-/* The step of stages `from` to `to` that makes the element's tensor. */
+/* Its subscripts are the indices that the statement gives values over. */
+static bool is_in_its_place(const hr_expr *node, const hr_statement *made) {
+    for (int i = 0; i < made->subscript_count; i++)
+        if (node->args[i]->op != HR_OP_INDEX || made->subscripts[i]->op != HR_OP_INDEX ||
+            node->args[i]->index != made->subscripts[i]->index)
+            return false;
+    return true;
+}
+
+/* The step of stages `from` to `to` that makes the element's tensor; NULL: it is a product's finished sum,
+ * too. */
 static const hr_step *maker_of(const masking *r, const hr_expr *node, int from, int to) {
     if (node->op != HR_OP_ELEMENT) return NULL;
     for (int k = from; k <= to; k++)
         for (int i = 0; i < r->plan->stages[k].step_count; i++) {
             const hr_step *step = &r->plan->stages[k].steps[i];
-            if (statement_of(r, step)->tensor == node->tensor) return step;
+            if (statement_of(r, step)->tensor == node->tensor)
+                return step->value != node && is_in_its_place(node, statement_of(r, step)) ? step : NULL;
         }
     return NULL;
 }
 
+static const hr_step *maker_of_scores(const masking *r, const hr_expr *node) {
+    return maker_of(r, node, r->first, r->scores ? r->first : r->last - 1);
+}
+
+static const hr_step *maker_of_rows(const masking *r, const hr_expr *node) {
+    return maker_of(r, node, r->scores ? r->first + 1 : r->first, r->last - 1);
+}
+
 /* What an element that is one a row is made from. */
 static const hr_expr *row_value(const masking *r, const hr_expr *node) {
-    const hr_step *made = maker_of(r, node, r->first + 1, r->last - 1);
+    const hr_step *made = maker_of_rows(r, node);
     return made && made->kind == HR_STEP_ROW ? made->value : node;
 }
 
@@ -59,7 +81,7 @@ static bool is_minus_infinity(const hr_expr *node) {
 
 /* A score: -inf, or with `zero` 0, but for where the one condition holds. */
 static bool is_score(masking *r, const hr_expr *node, bool zero) {
-    const hr_step *made = maker_of(r, node, r->first, r->first);
+    const hr_step *made = maker_of_scores(r, node);
     if (made) node = made->value;
     if (node->op != HR_OP_WHERE ||
         !(zero ? hr_expr_is_zero(node->args[2]) : is_minus_infinity(node->args[2])))
@@ -69,7 +91,7 @@ static bool is_score(masking *r, const hr_expr *node, bool zero) {
 }
 
 static bool is_of_key(const masking *r, const hr_expr *node) {
-    return hr_expr_has_index(node, r->scores->n[0]);
+    return hr_expr_has_index(node, r->key);
 }
 
 /* The maximum, or 0 in its place where it is infinite, or something of the row that is larger. */
@@ -91,8 +113,10 @@ static bool is_peak(const masking *r, const hr_expr *node) {
 
 /* exp(score - peak) */
 static bool is_exponential(masking *r, const hr_expr *node) {
-    return node->op == HR_OP_EXP && node->args[0]->op == HR_OP_SUB && is_peak(r, node->args[0]->args[1]) &&
-           is_score(r, node->args[0]->args[0], false);
+    const bool is = node->op == HR_OP_EXP && node->args[0]->op == HR_OP_SUB &&
+                    is_peak(r, node->args[0]->args[1]) && is_score(r, node->args[0]->args[0], false);
+    r->softmax = r->softmax || is;
+    return is;
 }
 
 /* Not what makes NaN of 0, but in rows that are all NaN. */
@@ -105,7 +129,7 @@ static bool is_harmless(const masking *r, const hr_expr *node) {
 
 /* 0 where the condition does not hold. */
 static bool vanishes(masking *r, const hr_expr *node) {
-    const hr_step *made = maker_of(r, node, r->first + 1, r->last - 1);
+    const hr_step *made = maker_of_rows(r, node);
     if (made) return made->kind == HR_STEP_ELEMENT && vanishes(r, made->value);
     switch (node->op) {
     case HR_OP_CONVERT:
@@ -239,9 +263,49 @@ static void take_mask(const masking *r, hr_stage *stage, int last) {
 
 /* Nobody else sees what the stage makes; and what it makes of a score that does not count does not either. */
 static bool stage_ignores(masking *r, const hr_stage *stage) {
-    for (int i = 0; i < stage->step_count; i++)
-        if (stage->contract ? !is_local(r, &stage->steps[i]) : !step_ignores(r, &stage->steps[i]))
-            return false;
+    bool ignores = true;
+    for (int i = 0; i < stage->step_count; i++) /* all of them: maxima and sums are noted */
+        ignores =
+            (stage->contract ? is_local(r, &stage->steps[i]) : step_ignores(r, &stage->steps[i])) && ignores;
+    return ignores;
+}
+
+/* ---- what a sum leaves out ---- */
+
+typedef struct condition_search {
+    const hr_function *function;
+    const hr_contract *sum;
+} condition_search;
+
+/* Not known beside the sum's left operand: it is made by a stage, or has an index that this has not. */
+static hr_visit is_elsewhere(const hr_expr *node, const void *context) {
+    const condition_search *search = context;
+    const hr_function *function = search->function;
+    const hr_contract *c = search->sum;
+    if (node->op == HR_OP_INDEX)
+        return hr_visit_until(!hr_indices_have(c->batch, c->batch_count, node->index) &&
+                              !hr_indices_have(c->m, c->m_count, node->index) &&
+                              !hr_indices_have(c->k, c->k_count, node->index));
+    return hr_visit_until(
+        hr_op_is_reduction(node->op) || node->op == HR_OP_RANDOM ||
+        (node->op == HR_OP_ELEMENT && function->tensors[node->tensor].role != HR_ROLE_INPUT));
+}
+
+/* The sum goes on as far as its left operand does not vanish. An exponential counts where it is not 0: it is
+ * NaN in rows that no key is left of. */
+static bool take_seen(masking *r, hr_contract *sum) {
+    hr_graph *graph = r->plan->graph;
+    r->softmax = false;
+    if (!vanishes(r, sum->left)) return false;
+    const condition_search search = {r->plan->normal, sum};
+    if (!r->condition || sum->stacked_count || sum->group ||
+        hr_expr_find(r->condition, is_elsewhere, &search))
+        return true;
+    hr_expr *some =
+        hr_graph_binary(graph, HR_OP_NE, HR_BOOL, sum->left, hr_graph_number(graph, sum->left->type, 0));
+    hr_expr *seen = r->softmax ? hr_graph_binary(graph, HR_OP_OR, HR_BOOL, r->condition, some) : r->condition;
+    sum->seen = hr_graph_where(graph, seen, hr_graph_number(graph, sum->left->type, 1),
+                               hr_graph_number(graph, sum->left->type, 0));
     return true;
 }
 
@@ -253,6 +317,7 @@ void hr_mask_bound_find(hr_plan *plan, const hr_region *region, const bool *else
     memset(marks, 0, 2 * tensors * sizeof *marks);
     masking r = {.plan = plan,
                  .scores = scores,
+                 .key = scores->n[0],
                  .elsewhere = elsewhere,
                  .first = region->first,
                  .last = region->sums,
@@ -260,10 +325,52 @@ void hr_mask_bound_find(hr_plan *plan, const hr_region *region, const bool *else
                  .total = marks + tensors};
     for (int k = region->first + 1; k < region->sums; k++)
         r.several = r.several || plan->stages[k].contract;
+    bool ignores = true;
     for (int k = region->first + 1; k < region->sums; k++)
-        if (!stage_ignores(&r, &plan->stages[k])) return;
-    if (!stage_ignores(&r, stage)) return;
+        ignores = stage_ignores(&r, &plan->stages[k]) && ignores;
+    ignores = stage_ignores(&r, stage) && ignores;
     for (int k = region->sums; k <= region->last; k++)
-        if (!vanishes(&r, plan->stages[k].contract->left)) return;
-    if (r.condition) take_mask(&r, stage, region->last);
+        ignores = take_seen(&r, plan->stages[k].contract) && ignores;
+    if (ignores && r.condition) take_mask(&r, stage, region->last);
+}
+
+/* ---- sums of no region ---- */
+
+static hr_visit may_vanish(const hr_expr *node, const void *context) {
+    const hr_function *function = context;
+    return hr_visit_until(node->op == HR_OP_WHERE || (node->op == HR_OP_ELEMENT &&
+                                                      function->tensors[node->tensor].role == HR_ROLE_LOCAL));
+}
+
+enum { STAGES_MOST = 8 }; /* before a sum, that its left operand follows from */
+
+/* What its left operand follows from begins at stage `first`. */
+static void find_seen(hr_plan *plan, int first, int number, bool *marks, const bool *nowhere) {
+    const size_t tensors = (size_t)plan->normal->tensor_count + 1;
+    hr_contract *sum = plan->stages[number].contract;
+    masking r = {.plan = plan,
+                 .key = sum->k[0],
+                 .elsewhere = nowhere,
+                 .first = first,
+                 .last = number,
+                 .peak = marks,
+                 .total = marks + tensors};
+    memset(marks, 0, 2 * tensors * sizeof *marks);
+    for (int k = first; k < number; k++)
+        if (!plan->stages[k].contract) stage_ignores(&r, &plan->stages[k]);
+    take_seen(&r, sum);
+}
+
+void hr_masked_sums_find(hr_plan *plan) {
+    const size_t tensors = (size_t)plan->normal->tensor_count + 1;
+    bool *marks = hr_arena_alloc(plan->arena, 3 * tensors * sizeof *marks), *nowhere = marks + 2 * tensors;
+    memset(nowhere, 0, tensors * sizeof *nowhere);
+    for (int k = 0; k < plan->stage_count; k++) {
+        const hr_contract *sum = plan->stages[k].contract;
+        if (!sum || sum->k_count != 1 || !hr_dtype_is_float(sum->left->type) ||
+            !hr_expr_find(sum->left, may_vanish, plan->normal))
+            continue;
+        for (int first = k - 1; first >= 0 && first >= k - STAGES_MOST && !sum->seen; first--)
+            find_seen(plan, first, k, marks, nowhere);
+    }
 }

@@ -161,6 +161,8 @@ void hr_graph_drop_unread(hr_graph *graph);
 
 /* Part of regions. Provides its first stage's `mask_bound`. `elsewhere`: by tensor, other stages read it. */
 void hr_mask_bound_find(hr_plan *plan, const hr_region *region, const bool *elsewhere);
+/* Part of regions. Provides hr_contract.seen of all sums that have none yet. */
+void hr_masked_sums_find(hr_plan *plan);
 
 /* Requires schedules. HR_INTERNAL where an element of a result is not written exactly once or a use comes
  * before its definition: a bug of ours, found before it becomes a wrong result. */

@@ -1,5 +1,5 @@
 /* Regions: products with rows between them, as in attention, whose inner values need not all exist.
- * In: stages with values. Out: plan->regions, and `mask_bound`.
+ * In: stages with values. Out: plan->regions, and `mask_bound`; where there is none, why (hr_stage.apart).
  *
  * Scores are as many as queries times keys, far more than what they are made from. Who takes a block of
  * queries through both products needs no scores but those of the block.
@@ -18,6 +18,7 @@ typedef struct attend {
     int first, sums, last; /* stages: products first and from `sums` on; those between are rows or products */
     bool *before;          /* by tensor: read before the first block is done */
     bool *elsewhere;       /* by tensor: read by other stages */
+    const char *why;       /* in words: what is in the way */
 } attend;
 
 static const hr_contract *scores_of(const attend *a) {
@@ -56,6 +57,12 @@ static bool are_rows_between(const attend *a, const int *indices, int count) {
             !hr_indices_have(c->m, c->m_count, indices[i]))
             return false;
     return count == c->batch_count + c->m_count;
+}
+
+/* Notes what is in the way, and says no. */
+static bool refuse(attend *a, const char *why) {
+    a->why = why;
+    return false;
 }
 
 static bool multiplies(const attend *a, const hr_stage *stage) {
@@ -127,13 +134,21 @@ static bool find_stages(attend *a, int first) {
     const hr_plan *plan = a->plan;
     const bool several = hr_plan_knows(plan, HR_FACT_SCORES_AGAIN);
     a->first = first;
-    if (!multiplies(a, &plan->stages[first]) || scores_of(a)->n_count != 1) return false;
+    if (!multiplies(a, &plan->stages[first]))
+        return refuse(a, "scores in blocks are products of f32, without rows that choose their matrix");
+    if (scores_of(a)->n_count != 1) return refuse(a, "keys have several indices");
     for (a->sums = first + 1; a->sums < plan->stage_count; a->sums++)
         if (!is_between(a, &plan->stages[a->sums]) && !is_beside(a, &plan->stages[a->sums])) break;
-    if (a->sums == plan->stage_count || !ends(a, &plan->stages[a->sums])) return false;
+    if (a->sums == plan->stage_count || !ends(a, &plan->stages[a->sums]))
+        return refuse(
+            a, hr_arena_format(plan->arena,
+                               "stage %d, which comes next, is neither rows over the same keys and queries "
+                               "nor the product that sums over them",
+                               a->sums < plan->stage_count ? a->sums + 1 : a->sums));
     for (a->last = a->sums; several && a->last + 1 < plan->stage_count; a->last++)
         if (!ends(a, &plan->stages[a->last + 1]) || reads_sums(a, &plan->stages[a->last + 1])) break;
-    return product_count(a) <= HR_REGION_PRODUCTS_MOST;
+    if (product_count(a) > HR_REGION_PRODUCTS_MOST) return refuse(a, "there are too many products");
+    return true;
 }
 
 /* ---- what they make and read ---- */
@@ -227,13 +242,21 @@ static bool is_in_blocks(const attend *a, const hr_step *step) {
            a->function->tensors[made->tensor].role == HR_ROLE_LOCAL && begins_with_row(a, made);
 }
 
+static const char *tensor_name(const attend *a, const hr_step *step) {
+    return a->function->tensors[statement_of(a, step)->tensor].name;
+}
+
 static bool make_own_rows(attend *a) {
     mark_read(a);
     for (int k = a->first; k < a->sums; k++)
         for (int i = 0; i < a->plan->stages[k].step_count; i++)
-            if (!is_own(a, &a->plan->stages[k].steps[i])) return false;
+            if (!is_own(a, &a->plan->stages[k].steps[i]))
+                return refuse(a, hr_arena_format(a->plan->arena,
+                                                 "%.60s is not a row's own, or is read before the rows",
+                                                 tensor_name(a, &a->plan->stages[k].steps[i])));
     for (int k = a->first; k <= a->last; k++)
-        if (!stage_reads_own_rows(a, &a->plan->stages[k])) return false;
+        if (!stage_reads_own_rows(a, &a->plan->stages[k]))
+            return refuse(a, hr_arena_format(a->plan->arena, "stage %d reads what other rows make", k + 1));
     return true;
 }
 
@@ -251,6 +274,19 @@ static void record(attend *a) {
     hr_mask_bound_find(plan, region, a->elsewhere);
 }
 
+/* Some later stage sums over the product's columns what follows from it. */
+static bool are_scores(const attend *a, int first) {
+    const hr_contract *c = a->plan->stages[first].contract;
+    for (int k = first + 1; c && k < a->plan->stage_count; k++) {
+        const hr_contract *other = a->plan->stages[k].contract;
+        if (other && hr_indices_have(other->k, other->k_count, c->n[0]) &&
+            !hr_indices_have(other->batch, other->batch_count, c->m[0]) &&
+            hr_indices_have(other->m, other->m_count, c->m[0]))
+            return true;
+    }
+    return false;
+}
+
 hr_status hr_pass_regions(const hr_graph *graph, hr_plan *plan) {
     attend a = {.function = graph->function, .plan = plan};
     size_t tensors = (size_t)a.function->tensor_count + 1;
@@ -259,8 +295,15 @@ hr_status hr_pass_regions(const hr_graph *graph, hr_plan *plan) {
     a.elsewhere = a.before + tensors;
     hr_status status = HR_OK;
     if (!a.before) status = hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
+    int done = -1;
     for (int k = 0; k < plan->stage_count && status == HR_OK; k++)
-        if (find_stages(&a, k) && make_own_rows(&a)) record(&a);
+        if (find_stages(&a, k) && make_own_rows(&a)) {
+            record(&a);
+            done = a.last;
+        } else if (k > done && are_scores(&a, k)) {
+            plan->stages[k].apart = a.why;
+        }
     free(a.before);
+    if (status == HR_OK) hr_masked_sums_find(plan);
     return status;
 }

@@ -58,7 +58,7 @@ static double compensated(const tally *t) {
     return isfinite(t->sum) ? t->sum + t->error : t->sum;
 }
 
-static void fold_sum(tally *t, const hr_lanes *lanes, int n) {
+static void fold_sum(tally *t, hr_lanes *lanes, int n) {
     if (t->whole) {
         uint64_t sum = (uint64_t)t->whole_sum;
         for (int i = 0; i < n; ++i)
@@ -66,9 +66,11 @@ static void fold_sum(tally *t, const hr_lanes *lanes, int n) {
         t->whole_sum = (int64_t)sum;
         return;
     }
-    add_strip(t, lanes->value, n);
-    for (int i = 0; i < n; ++i)
+    for (int i = 0; i < n; ++i) {
         hr_sum_add(t->errors, lanes->value[i], lanes->bound[i], lanes->noise[i]);
+        if (hr_sum_leaves_out(t->errors, lanes->value[i], lanes->bound[i])) lanes->value[i] = 0;
+    }
+    add_strip(t, lanes->value, n);
 }
 
 /* Each factor is off by its error, and each product by a rounding. */

@@ -155,6 +155,7 @@ static void product_add(const hr_plan *plan, const hr_stage *stage, const int64_
                         hr_sum_order *orders, int *count) {
     if (!stage->contract) return;
     hr_sum_order one = one_chain;
+    one.leaves_out = stage->contract->seen != NULL;
     if (stage->schedule->kind == HR_SCHEDULE_CUDA_PRODUCT) order_tensor_cores(plan, stage, extents, &one);
     if (stage->schedule->kind == HR_SCHEDULE_CPU_PRODUCT) {
         const hr_contract_choice *choice = &stage->schedule->product;

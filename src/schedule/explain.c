@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* memmem */
 #include "base/dtype.h"
 #include "schedule/schedule.h"
+#include "schedule/schedule_passes.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -116,6 +117,7 @@ void hr_schedule_explain(const hr_plan *plan, const int64_t *extents, hr_text *o
     explain_fixed(plan->graph, out);
     if (plan->graph->sums_apart)
         hr_text_format(out, "       a sum over a product is nested sums of parts of it: fewer operations\n");
+    hr_schedule_explain_regions(plan, out);
     for (int i = 0; i < plan->stage_count; i++) {
         const hr_stage *stage = &plan->stages[i];
         hr_text_format(out, "\n%4d.  %s\n       why: %s\n", i + 1, stage->name, stage->why);

@@ -81,6 +81,7 @@ static const struct attend_case {
     {ATTENTION("later", "f32", "", ", t: f32[B, H, J]", CAUSAL,
                OUT "    t[b, h, j] = max[i](s[b, h, i, j])\n"),
      true, false},
+    {ATTENTION("documents", "f32", "", "", "where(i // 16 == j // 16, " DOT ", -inf)", OUT), true, false},
     {ATTENTION("not_softmax", "f32", "", "", CAUSAL, /* a factor that may be infinite */
                "    o[b, h, i, e] = sum[j](exp(s[b, h, i, j]) * (1 / f32(i)) * v[b, h, j, e])\n"),
      true, false},
@@ -142,6 +143,17 @@ static void check_case(const struct attend_case *c, const attend_shape *shape) {
     hr_kernel_destroy(kernel);
 }
 
+/* What `headroom explain` says of the region. */
+static void check_words(hr_kernel *kernel, const struct attend_case *c) {
+    const char *words;
+    good(hr_kernel_plan(kernel, &words));
+    const bool joins = strstr(words, "\nregion stages 1 to ") != NULL,
+               none = strstr(words, "\nregion none from stage 1 on: ") != NULL,
+               reaches = strstr(words, "       mask: blocks are left out but for j ") != NULL;
+    if (joins != c->joins || none == c->joins || reaches != (c->reaches && c->joins))
+        fail_msg("explained otherwise than planned:\n%s\nof\n%s", words, c->text);
+}
+
 static void test_plans(void **state) {
     (void)state;
     const attend_shape shape = {2, 3, 150, 170, 40, 40};
@@ -153,6 +165,7 @@ static void test_plans(void **state) {
              reaches = strstr(source, "contract_attend_limit(attend") != NULL;
         hr_floor floor;
         good(hr_kernel_floor(kernel, &floor));
+        check_words(kernel, &cases[i]);
         if (joins != cases[i].joins || reaches != (cases[i].reaches && cases[i].joins))
             fail_msg("stages %sgo together, %s, in\n%s", joins ? "" : "do not ",
                      reaches ? "and what is masked is left out" : "with what is masked", cases[i].text);
@@ -375,9 +388,93 @@ static void test_not_finite(void **state) {
     }
 }
 
+/* ---- what a mask leaves out changes nothing ---- */
+
+static bool causal(int64_t i, int64_t j) {
+    return j <= i;
+}
+
+static bool strict(int64_t i, int64_t j) {
+    return j < i;
+}
+
+static bool narrow(int64_t i, int64_t j) {
+    return j > i - 3 && j <= i + 2;
+}
+
+static bool other_half(int64_t i, int64_t j) {
+    return j >= i;
+}
+
+static bool documents(int64_t i, int64_t j) {
+    return i / 16 == j / 16;
+}
+
+/* Blocks of rows, stages apart, few rows of many keys, more columns than rows. */
+static const struct left_out {
+    const char *name;
+    bool (*sees)(int64_t i, int64_t j);
+    attend_shape shape;
+    int row;
+} left_outs[] = {
+    {"causal", causal, {1, 2, 130, 130, 8, 40}, 100},    {"causal", causal, {2, 1, 40, 40, 8, 8}, 20},
+    {"strict", strict, {1, 1, 70, 70, 8, 8}, 30},        {"narrow", narrow, {1, 1, 150, 150, 8, 8}, 70},
+    {"linear", causal, {1, 1, 70, 70, 8, 8}, 69},        {"slopes", causal, {1, 2, 90, 90, 16, 8}, 33},
+    {"sinks", causal, {1, 1, 70, 70, 8, 8}, 50},         {"other_half", other_half, {1, 1, 2, 1100, 8, 8}, 0},
+    {"other_half", other_half, {1, 1, 3, 90, 8, 70}, 1}, {"sums", causal, {1, 1, 70, 70, 8, 8}, 68},
+    {"documents", documents, {1, 1, 96, 96, 8, 8}, 40},  {"documents", documents, {1, 1, 33, 33, 8, 8}, 31},
+};
+
+static const struct attend_case *case_of(const char *name) {
+    char head[64];
+    snprintf(head, sizeof head, "kernel %s(", name);
+    for (int i = 0; i < CASES; i++)
+        if (strncmp(cases[i].text, head, strlen(head)) == 0) return &cases[i];
+    fail_msg("no case %s", name);
+    return NULL;
+}
+
+/* Results with this value in column 1 of value `row` of each head; free() them. */
+static float *results_with(const struct left_out *one, float value) {
+    const attend_shape *s = &one->shape;
+    hr_kernel *kernel = load(case_of(one->name), s);
+    float *v = array_of(kernel, "v");
+    for (int64_t head = 0; head < s->b * s->h; head++)
+        v[(head * s->j + one->row) * s->e + 1] = value;
+    check(kernel, case_of(one->name), s);
+    const size_t bytes = (size_t)(s->b * s->h * s->i * s->e) * sizeof(float);
+    float *results = malloc(bytes);
+    assert_non_null(results);
+    memcpy(results, array_of(kernel, "o"), bytes);
+    hr_kernel_destroy(kernel);
+    return results;
+}
+
+static void test_left_out(void **state) {
+    (void)state;
+    static const float values[] = {NAN, INFINITY, -INFINITY};
+    for (size_t c = 0; c < sizeof left_outs / sizeof *left_outs; c++) {
+        const struct left_out *one = &left_outs[c];
+        const attend_shape *s = &one->shape;
+        float *finite = results_with(one, 0.5f), *other = results_with(one, values[c % 3]);
+        for (int64_t at = 0; at < s->b * s->h * s->i * s->e; at++) {
+            const int64_t i = at / s->e % s->i;
+            const bool meets = at % s->e == 1 && one->sees(i, one->row);
+            const bool none = isnan(finite[at]); /* a query without keys */
+            const bool same = none ? isnan(other[at]) : fabsf(finite[at] - other[at]) <= 1e-5f;
+            if (meets ? isfinite(other[at]) : !same)
+                fail_msg("%s: value %d is %g: query %d has %g, with a finite one %g", one->name, one->row,
+                         (double)values[c % 3], (int)i, (double)other[at], (double)finite[at]);
+        }
+        free(finite);
+        free(other);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_plans),   cmocka_unit_test(test_shapes),    cmocka_unit_test(test_small_caches),
-        cmocka_unit_test(test_lengths), cmocka_unit_test(test_gradients), cmocka_unit_test(test_not_finite)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans),        cmocka_unit_test(test_shapes),
+                                       cmocka_unit_test(test_small_caches), cmocka_unit_test(test_lengths),
+                                       cmocka_unit_test(test_gradients),    cmocka_unit_test(test_not_finite),
+                                       cmocka_unit_test(test_left_out)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

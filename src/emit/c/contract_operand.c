@@ -215,21 +215,32 @@ void hr_product_batch(hr_product_printer *s) {
         hr_print(s->p, "(void)batch;");
 }
 
-void hr_product_operand(hr_product_printer *s, bool is_right) {
+void hr_product_operand(hr_product_printer *s, hr_product_part part) {
+    static const hr_contract_lane scalars = {.along_k = true};
+    static const hr_segments none = {0};
     hr_printer *p = s->p;
     const hr_contract *c = s->contract;
-    const hr_expr *value = is_right ? c->right : c->left;
-    const hr_contract_lane *lane = is_right ? &c->right_lane : &c->left_lane;
-    hr_walked_group rows = {is_right ? c->n : c->m, is_right ? c->n_count : c->m_count, "row", "rows"};
+    const struct {
+        const char *suffix;
+        const hr_expr *value;
+        const hr_contract_lane *lane;
+        const hr_segments *segments;
+        int *rows, row_count;
+    } parts[] = {{"_left", c->left, &c->left_lane, &c->left_segments, c->m, c->m_count},
+                 {"_right", c->right, &c->right_lane, &c->right_segments, c->n, c->n_count},
+                 {"_seen", c->seen, &scalars, &none, c->m, c->m_count}},
+      *of = &parts[part];
+    const hr_expr *value = of->value;
+    const hr_contract_lane *lane = of->lane;
+    hr_walked_group rows = {of->rows, of->row_count, "row", "rows"};
     hr_walked_group deep = {c->k, c->k_count, "k", "depth"};
     const hr_walked_group *outer = lane->along_k ? &rows : &deep, *inner = lane->along_k ? &deep : &rows;
     hr_product_begin(p, s->stage, outer, inner, lane->vector);
     hr_text body, *out = hr_print_aside(p, &body);
     hr_product_batch(s);
     hr_expr_prepare(p, value, HR_AT_TASK);
-    const hr_segments *segments = is_right ? &c->right_segments : &c->left_segments;
     hr_segmented apart;
-    const bool parted = segments->run && hr_segmented_begin(p, segments, &apart);
+    const bool parted = of->segments->run && hr_segmented_begin(p, of->segments, &apart);
     hr_print_open(p, hr_format(p, "for (int64_t place = 0; place < %s; place++) {", outer->length));
     hr_product_digits(p, outer->index, outer->count, hr_format(p, "(%s + place)", outer->from), NULL);
     hr_walked_operand walked = {value, c->k[c->k_count - 1], false};
@@ -242,5 +253,5 @@ void hr_product_operand(hr_product_printer *s, bool is_right) {
                   "const arguments *a, int64_t batch, int64_t row, int64_t rows, int64_t k, "
                   "int64_t depth, %s *to, int64_t stride, int64_t ahead",
                   hr_c_compute(value->type));
-    hr_product_function(s, is_right ? "_right" : "_left", parameters, &body);
+    hr_product_function(s, of->suffix, parameters, &body);
 }

@@ -311,6 +311,7 @@ static void print_product(hr_product_printer *s, const char *type, const char *n
              c->left_lane.along_k ? "true" : "false");
     hr_print(p, ".right = {stage_%d_right, .along_k = %s},", s->number,
              c->right_lane.along_k ? "true" : "false");
+    if (c->seen) hr_print(p, ".seen = {stage_%d_seen, .along_k = true},", s->number);
     hr_print(p, ".finish = stage_%d_finish,", s->number);
     hr_print(p, ".arguments = a,");
     if (s->stage->schedule->product.limit && !hr_schedule_attends(p->plan, s->number))
@@ -414,8 +415,9 @@ hr_status hr_emit_contract_c(hr_printer *p, int number) {
     print_choice(&s, &choice.blocks, "choice",
                  choice.double_precision ? "CONTRACT_F64_COLUMNS" : "CONTRACT_F32_COLUMNS");
     if (choice.bf16) print_choice(&s, &choice.pairs, "pairs", hr_format(p, "%d", (int)choice.pairs.columns));
-    hr_product_operand(&s, false);
-    hr_product_operand(&s, true);
+    hr_product_operand(&s, HR_PRODUCT_LEFT);
+    hr_product_operand(&s, HR_PRODUCT_RIGHT);
+    if (s.contract->seen) hr_product_operand(&s, HR_PRODUCT_SEEN);
     print_finish(&s);
     if (!hr_schedule_attends(p->plan, number)) {
         if (choice.limit) print_limit(&s);

@@ -17,9 +17,10 @@ enum {
     PACKED_SHARE = 8        /* or one for so many scores */
 };
 
-/* Whether blocks pay: right operands are packed whole, which takes memory, and time that many rows make up
- * for. */
-static hr_status pays(const hr_plan *plan, const hr_region *region, const int64_t *extents, bool *out) {
+/* Why blocks do not pay, in words; NULL = they do. Right operands are packed whole, which takes memory, and
+ * time that many rows make up for. */
+static hr_status refusal(const hr_plan *plan, const hr_region *region, const int64_t *extents,
+                         const char **out) {
     const hr_function *function = plan->normal;
     const hr_contract *c = plan->stages[region->first].contract;
     double batch, rows, keys, widths = 0;
@@ -36,8 +37,12 @@ static hr_status pays(const hr_plan *plan, const hr_region *region, const int64_
         widths += width;
     }
     const double packed = keys * widths, scores = batch * rows * keys;
-    *out = keys >= KEYS_LEAST && rows * ROWS_SHARE >= widths &&
-           packed <= fmax(PACKED_MOST, scores / PACKED_SHARE);
+    *out = NULL;
+    if (keys < KEYS_LEAST)
+        *out = hr_arena_format(plan->arena, "fewer than %d keys stay in a cache", KEYS_LEAST);
+    if (rows * ROWS_SHARE < widths) *out = "few queries do not make up for keys and values that are packed";
+    if (packed > fmax(PACKED_MOST, scores / PACKED_SHARE))
+        *out = "packed keys and values take more than they save";
     return HR_OK;
 }
 
@@ -67,11 +72,13 @@ hr_status hr_pass_attend_blocks(const int64_t *extents, hr_plan *plan) {
     memset(plan->in_blocks, 0, tensors * sizeof *plan->in_blocks);
     for (int i = 0; i < plan->region_count; i++) {
         const hr_region *region = &plan->regions[i];
-        bool blocks;
         const hr_join_knob join_knob = hr_stage_knobs(&plan->stages[region->first])->join;
-        if (join_knob == HR_JOIN_OFF || region->first <= done || !are_vectors(plan, region)) continue;
-        HR_TRY(pays(plan, region, extents, &blocks));
-        if (!blocks) continue;
+        if (region->first <= done) continue;
+        const char **why = &plan->stages[region->first].apart;
+        HR_TRY(refusal(plan, region, extents, why));
+        if (!are_vectors(plan, region)) *why = "their rows are no vectors of 32 bits";
+        if (join_knob == HR_JOIN_OFF) *why = "a knob says so: join off";
+        if (*why) continue;
         join(plan, region);
         done = region->last;
     }

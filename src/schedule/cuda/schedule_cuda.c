@@ -149,6 +149,7 @@ static hr_status attend(const int64_t *extents, hr_plan *plan) {
         hr_cuda_attention *attention = hr_arena_alloc(plan->arena, sizeof *attention);
         HR_TRY(hr_cuda_attention_choose(plan, region, extents, attention));
         first->why = hr_arena_format(plan->arena, "%s; %s", first->why, attention->why);
+        first->apart = attention->fits ? NULL : attention->why;
         if (!attention->fits) continue;
         join(plan, region, attention);
         done = region->last;
@@ -174,6 +175,7 @@ static hr_status attend_backward(const int64_t *extents, hr_plan *plan) {
         hr_cuda_backward *backward = hr_arena_alloc(plan->arena, sizeof *backward);
         HR_TRY(hr_cuda_backward_choose(plan, i, extents, backward));
         if (backward->found) stage->why = hr_arena_format(plan->arena, "%s; %s", stage->why, backward->why);
+        if (backward->found && !backward->fits) stage->apart = backward->why;
         if (backward->fits) join_backward(plan, backward);
     }
     return HR_OK;

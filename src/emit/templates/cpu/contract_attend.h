@@ -20,8 +20,6 @@ struct contract_attend {
     bool limited; /* what lies past a block's limit may be left out */
 };
 
-typedef uint32_t contract_attend_word __attribute__((may_alias));
-
 /* Takes rows [m, m + rows) of attend->batch through all products. */
 typedef void contract_attend_fn(const struct arguments *arguments, const struct contract_attend *attend,
                                 int64_t m, int64_t rows);
@@ -92,6 +90,8 @@ static void contract_attend_product(const struct contract_f32_team *team, const 
     struct contract_f32 product = *team->product;
     struct contract_f32_team own = *team;
     product.arguments = arguments;
+    product.first = depths.begin;
+    if (product.seen.fill) product.k = contract_min(product.k, depths.end);
     own.product = &product;
     contract_f32_kept(&own, m, rows, columns, depths);
 }
@@ -99,20 +99,6 @@ static void contract_attend_product(const struct contract_f32_team *team, const 
 static void contract_attend_pack(const struct contract_f32_team *team) {
     const struct contract_f32_range all = {.columns = team->product->n, .depth = team->blocks->depth};
     contract_f32_pack_block(team, &all);
-}
-
-/* The packed right operand has no infinity or NaN, which times 0 would be NaN. */
-static bool contract_attend_is_finite(const struct contract_f32_team *team) {
-    const contract_attend_word *packed = (const contract_attend_word *)(team->shared + team->blocks->right);
-    const int64_t words = team->blocks->n_block * team->blocks->depth;
-    const int shift = team->choice->together == 2 ? 16 : 0; /* two bf16 a word */
-    uint32_t most = 0;
-    for (int64_t i = 0; i < words; i++) {
-        const uint32_t high = packed[i] & 0x7fffffffu, low = packed[i] << shift & 0x7fffffffu;
-        most = high > most ? high : most;
-        most = low > most ? low : most;
-    }
-    return most < 0x7f800000u;
 }
 
 static struct contract_attend contract_attend_of(const struct contract_attend_sizes *sizes,
@@ -137,17 +123,13 @@ static struct contract_attend contract_attend_of(const struct contract_attend_si
     return attend;
 }
 
-/* Packs all right operands of the batch. What `reaches` is, unless one that masked sums meet is not finite.
- */
-static bool contract_attend_begin_batch(struct contract_attend *attend, bool reaches) {
+/* Packs all right operands of the batch. */
+static void contract_attend_begin_batch(struct contract_attend *attend) {
     for (int64_t i = 0; i < attend->products; i++) {
         attend->team[i].batch = attend->batch;
         contract_attend_pack(&attend->team[i]);
     }
     contract_f32_meet(&attend->team[0]);
-    for (int64_t i = 1; i < attend->products && reaches; i++)
-        reaches = contract_attend_is_finite(&attend->team[i]);
-    return reaches;
 }
 
 /* Called by every thread of a parallel region. `reaches`: what lies past a block's limit is 0 times a value.
@@ -158,11 +140,12 @@ static void contract_attend_run(struct contract_attend *attend, const struct arg
     const struct contract_f32_team *first = &attend->team[0];
     int64_t *next = (int64_t *)(first->shared - 64);
     const int64_t m = first->product->m;
+    attend->limited = reaches;
     for (int64_t i = 0; i < attend->products; i++)
         attend->team[i].blocks = &blocks->product[i];
     for (; attend->batch < first->product->batch; attend->batch += blocks->teams) {
         if (first->rank == 0) __atomic_store_n(next, blocks->count, __ATOMIC_RELAXED);
-        attend->limited = contract_attend_begin_batch(attend, reaches);
+        contract_attend_begin_batch(attend);
         int64_t left;
         while ((left = __atomic_fetch_sub(next, 1, __ATOMIC_RELAXED)) > 0) {
             const int64_t row = (left - 1) * blocks->rows;

@@ -39,6 +39,10 @@ struct contract_f32 {
     /* Columns that count, the others of which nobody reads; depths that count, beyond which operands are 0.
      * NULL = all. */
     contract_f32_limit_fn *columns, *depths;
+    /* 1 where a product counts, else 0, over rows of the left operand: what the right one holds elsewhere
+     * changes nothing. Without a `fill` all count. */
+    struct contract_f32_operand seen;
+    int64_t first; /* depth of its sums: those before it, or from k on, do not count */
 };
 
 struct contract_f32_unit;
@@ -189,11 +193,57 @@ static void contract_f32_chains(const struct contract_f32_team *team, const stru
     }
 }
 
+/* ---- sums that a mask leaves products out of ---- */
+
+enum { CONTRACT_F32_AGAIN = 64 }; /* depths at a time */
+
+/* One row of the operand at some depths. */
+static void contract_f32_row(const struct contract_f32 *product, const struct contract_f32_operand *operand,
+                             int64_t batch, int64_t row, int64_t k, int64_t depth, float *to) {
+    operand->fill(product->arguments, batch, row, 1, k, depth, to, operand->along_k ? CONTRACT_F32_AGAIN : 1,
+                  0);
+}
+
+/* A sum, of the products that count. */
+static float contract_f32_again(const struct contract_f32 *product, const struct contract_f32_operand *left,
+                                const struct contract_f32_operand *right, int64_t batch, int64_t m,
+                                int64_t n) {
+    float a[CONTRACT_F32_AGAIN], b[CONTRACT_F32_AGAIN], seen[CONTRACT_F32_AGAIN];
+    double sum = 0;
+    for (int64_t k = product->first; k < product->k && sum == sum; k += CONTRACT_F32_AGAIN) {
+        const int64_t depth = contract_min(CONTRACT_F32_AGAIN, product->k - k);
+        contract_f32_row(product, left, batch, m, k, depth, a);
+        contract_f32_row(product, right, batch, n, k, depth, b);
+        contract_f32_row(product, &product->seen, batch, m, k, depth, seen);
+        for (int64_t i = 0; i < depth; i++)
+            if (seen[i] != 0) sum += (double)a[i] * b[i];
+    }
+    return (float)sum;
+}
+
+/* 0 times infinity or NaN is NaN: sums that are not finite are made again. */
+static void contract_f32_mend(const struct contract_f32 *product, const struct contract_f32_operand *left,
+                              const struct contract_f32_operand *right, int64_t batch, int64_t m,
+                              int64_t rows, int64_t n, int64_t columns, float *tile, int64_t stride) {
+    for (int64_t i = 0; i < rows; i++) {
+        float *sums = tile + i * stride, none = 0;
+#pragma omp simd reduction(+ : none)
+        for (int64_t j = 0; j < columns; j++)
+            none += sums[j] - sums[j];
+        for (int64_t j = 0; j < columns && none != 0; j++)
+            if (sums[j] - sums[j] != 0)
+                sums[j] = contract_f32_again(product, left, right, batch, m + i, n + j);
+    }
+}
+
 /* Of a swapped product the tile's rows are columns; its few rows fit the transposition's buffer. */
 static void contract_f32_finish(const struct contract_f32_team *team, const struct contract_f32_range *range,
-                                const float *tile) {
+                                float *tile) {
     const struct contract_f32 *product = team->product;
     if (!team->blocks->swapped) {
+        if (product->seen.fill)
+            contract_f32_mend(product, &product->left, &product->right, team->batch, range->m, range->rows,
+                              range->n, range->columns, tile, team->choice->columns);
         product->finish(product->arguments, team->batch, range->m, range->rows, range->n, range->columns,
                         tile, team->choice->columns);
         return;
@@ -204,6 +254,9 @@ static void contract_f32_finish(const struct contract_f32_team *team, const stru
             sums[i * CONTRACT_SWAPPED_MAX + j] = tile[j * team->choice->columns + i];
         }
     }
+    if (product->seen.fill)
+        contract_f32_mend(product, &product->right, &product->left, team->batch, range->n, range->columns,
+                          range->m, range->rows, sums, CONTRACT_SWAPPED_MAX);
     product->finish(product->arguments, team->batch, range->n, range->columns, range->m, range->rows, sums,
                     CONTRACT_SWAPPED_MAX);
 }
@@ -254,7 +307,7 @@ static void contract_f32_flat_sums(const struct contract_f32_team *team, struct 
 static void contract_f32_flat_group(const struct contract_f32_team *team, struct contract_f32_range range,
                                     int64_t panel, int64_t end) {
     const int64_t width = team->choice->columns, size = team->blocks->task_rows * width;
-    const float *tiles = (const float *)(team->own + team->blocks->tile);
+    float *tiles = (float *)(team->own + team->blocks->tile);
     contract_f32_flat_sums(team, range, panel, end);
     for (int64_t i = panel; i < end; i++) {
         range.n = i * width, range.columns = contract_min(width, team->product->n - range.n);
