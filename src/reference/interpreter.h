@@ -202,7 +202,7 @@ hr_status hr_sum_begin(hr_sum **sum, hr_dtype type, hr_sum_order order, int64_t 
 void hr_sum_add(hr_sum *sum, double value, double bound, double noise);
 /* An addend that is 0 times what is not finite, where such ones count as nothing or as NaN: it counts as
  * nothing, and the error of the sum is infinite. */
-bool hr_sum_leaves_out(const hr_sum *sum, double value, double bound);
+bool hr_sum_leaves_out(const hr_sum *sum, double value, double noise);
 /* All that was added so far is multiplied. */
 void hr_sum_scale(hr_sum *sum, double factor);
 /* The error of all, of the same two kinds: that of the values and of adding them up. */

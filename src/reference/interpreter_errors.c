@@ -82,12 +82,20 @@ static number sum_of(number a, number b, hr_dtype type, double unit) {
     return settled(out, type, is_lost(a) || is_lost(b));
 }
 
+/* 0 for sure times what is not finite, or a product of that: NaN, which some sums leave out. Its noise says
+ * so. */
+static bool is_nothing(number a, number b) {
+    return (a.value == 0 && a.bound == 0 && !isfinite(b.value)) || hr_number_is_nothing(a.value, a.noise);
+}
+
 static number product_of(number a, number b, hr_dtype type, double unit) {
     const double x = fabs(a.value), y = fabs(b.value);
     number out = {a.value * b.value, x * b.bound + y * a.bound + a.bound * b.bound,
                   x * b.noise + y * a.noise};
     out = off_by(out, rounded(out, unit, type));
-    return settled(out, type, is_lost(a) || is_lost(b));
+    out = settled(out, type, is_lost(a) || is_lost(b));
+    if (isnan(out.value) && (is_nothing(a, b) || is_nothing(b, a))) out.noise = HR_NOISE_NOTHING;
+    return out;
 }
 
 /* x/y - a/b = (x - a - (a/b)(y - b)) / y. */

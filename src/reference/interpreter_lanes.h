@@ -23,6 +23,13 @@
 /* An error is no small part of its operand from here on: first derivatives do not do. */
 #define HR_ERROR_SMALL 0x1p-12
 
+/* The noise of a NaN that is 0 times what is not finite. */
+enum { HR_NOISE_NOTHING = -1 };
+
+static inline bool hr_number_is_nothing(double value, double noise) {
+    return value != value && noise == HR_NOISE_NOTHING;
+}
+
 /* The power of two in a normal number: half a unit in the last place is so much times the type's rounding. */
 static inline double hr_power_in(double x) {
     uint64_t bits;

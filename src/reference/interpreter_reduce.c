@@ -68,7 +68,7 @@ static void fold_sum(tally *t, hr_lanes *lanes, int n) {
     }
     for (int i = 0; i < n; ++i) {
         hr_sum_add(t->errors, lanes->value[i], lanes->bound[i], lanes->noise[i]);
-        if (hr_sum_leaves_out(t->errors, lanes->value[i], lanes->bound[i])) lanes->value[i] = 0;
+        if (hr_sum_leaves_out(t->errors, lanes->value[i], lanes->noise[i])) lanes->value[i] = 0;
     }
     add_strip(t, lanes->value, n);
 }

@@ -147,15 +147,14 @@ static inline double half_unit(hr_sum *sum, int chain, double value) {
     return sum->unit * hr_power_in(fmax(fabs(partial), sqrt(power)));
 }
 
-/* Of a factor that is not sure to be 0 the error is infinite. */
-bool hr_sum_leaves_out(const hr_sum *sum, double value, double bound) {
-    return sum->leaves_out && bound == 0 && isnan(value);
+bool hr_sum_leaves_out(const hr_sum *sum, double value, double noise) {
+    return sum->leaves_out && hr_number_is_nothing(value, noise);
 }
 
 void hr_sum_add(hr_sum *sum, double value, double bound, double noise) {
     const int chain = next_chain(sum);
     if (!(bound <= HUGE_VAL) || isinf(bound)) sum->lost = true;
-    if (hr_sum_leaves_out(sum, value, bound)) sum->lost = true;
+    if (hr_sum_leaves_out(sum, value, noise)) sum->lost = true;
     if (!isfinite(value)) return;
     const double half = half_unit(sum, chain, value), size = fabs(value);
     if (!(fabs(sum->partial[chain]) <= (sum->type == HR_F64 ? DBL_MAX : (double)FLT_MAX))) {

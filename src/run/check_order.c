@@ -6,6 +6,7 @@
 #include "base/dtype.h"
 #include "run/check.h"
 #include "schedule/cuda/choose_attention.h"
+#include "schedule/cuda/choose_backward.h"
 #include "schedule/cuda/choose_gemm.h"
 #include "schedule/schedule.h"
 
@@ -162,6 +163,8 @@ static void product_add(const hr_plan *plan, const hr_stage *stage, const int64_
         one.addends = choice->bf16 ? contract_chain(&choice->pairs) * choice->pairs.together
                                    : contract_chain(&choice->blocks) * choice->blocks.together;
     }
+    if (stage->schedule->kind == HR_SCHEDULE_CUDA_BACKWARD)
+        one.leaves_out = stage->schedule->backward->text.mask != NULL;
     if (stage->schedule->kind == HR_SCHEDULE_CUDA_ATTENTION) {
         const hr_cuda_attention *attention = stage->schedule->attention;
         one.cut = tensor_cut;
