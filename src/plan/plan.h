@@ -126,8 +126,9 @@ typedef struct hr_contract {
     /* Some products do not count: those of a left operand that is 0 under a condition that the right one has
      * not all indices of. What the right operand holds there must change nothing. */
     bool leaves_out;
-    /* Of a sum whose left operand is 0 where a mask of attention does not hold: 1 where a product counts, over
-     * batch, m and k, else 0. What the right operand holds elsewhere changes nothing. NULL = all count. */
+    /* Of a sum whose left operand is 0 where a mask of attention does not hold: 1 where a product counts,
+     * over batch, m and k, else 0. What the right operand holds elsewhere changes nothing. NULL = all count.
+     */
     hr_expr *seen;
     hr_contract_lane left_lane, right_lane;
     hr_segments left_segments, right_segments;

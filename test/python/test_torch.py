@@ -56,6 +56,42 @@ class Calls(unittest.TestCase):
         torch.testing.assert_close(gw, w.grad)
 
 
+class Attention(unittest.TestCase):
+    """Beside PyTorch's own: values and gradients, with masks that say a place or that data say."""
+
+    TEXT = """
+    kernel attend(q: T[B, H, I, D], k: T[B, H, J, D], v: T[B, H, J, E], document: i32[J]) -> (o: T[B, H, I, E]) {
+        s[b, h, i, j] = where(MASK, sum[d](q[b, h, i, d] * k[b, h, j, d]) * rsqrt(D), -inf)
+        o[b, h, i, e] = sum[j](softmax[j](s[b, h, i, j]) * v[b, h, j, e])
+    }"""
+    MASKS = {
+        "true": lambda i, j, document: i + j >= 0,
+        "j <= i + J - I": lambda i, j, document: j <= i + len(document) - len(i),
+        "j <= i and document[j] == document[i + 0]": lambda i, j, document: (j <= i) & (document[j] == document[i]),
+    }
+
+    def compare(self, mask, queries, keys, deep, wide):
+        torch.manual_seed(queries + keys)
+        q, k, v = (torch.randn(1, 2, *shape, requires_grad=True)
+                   for shape in ((queries, deep), (keys, deep), (keys, wide)))
+        document = torch.arange(keys, dtype=torch.int32) // 48
+        places = torch.arange(queries)[:, None], torch.arange(keys)[None]
+        seen = self.MASKS[mask](*places, document.long())
+        do = torch.randn(1, 2, queries, wide)
+        def both(o):
+            return (o, *torch.autograd.grad(o, (q, k, v), do))
+
+        ours = both(hr.kernel(self.TEXT.replace("MASK", mask))(q, k, v, document))
+        theirs = both(torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=seen))
+        for one, other in zip(ours, theirs):
+            torch.testing.assert_close(one, other, rtol=1e-4, atol=2e-5)
+
+    def test_beside_pytorch(self):
+        self.compare("true", 65, 129, 40, 64)
+        self.compare("j <= i + J - I", 100, 127, 32, 32)
+        self.compare("j <= i and document[j] == document[i + 0]", 300, 300, 16, 24)
+
+
 class KnownShapes(unittest.TestCase):
     """The way in which a compiled graph calls its kernels."""
 

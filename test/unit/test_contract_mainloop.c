@@ -177,8 +177,9 @@ static double *sums_of(sizes s, bool x_along_k, bool w_along_k, int64_t left_byt
     char *scratch = aligned_alloc(64, bytes + 64);
     assert_non_null(scratch);
     memset(scratch, 0xff, bytes + 64); /* NaN everywhere */
-    struct contract_f32 product = {s.batch, s.m, s.n,  s.k, {fill_left, x_along_k}, {fill_right, w_along_k},
-                                   finish,  &o,  NULL, NULL, {0}, 0};
+    struct contract_f32 product = {
+        s.batch, s.m,  s.n, s.k, {fill_left, x_along_k}, {fill_right, w_along_k}, finish, &o,
+        NULL,    NULL, {0}, 0};
     run(&product, &choice, (int)s.threads, scratch);
     for (int i = 0; i < 64; i++)
         assert_int_equal((unsigned char)scratch[bytes + (size_t)i], 0xff);
@@ -317,8 +318,8 @@ static void test_not_a_number_stays_in_its_row(void **state) {
         struct contract_blocks blocks = contract_blocks(&choice, 1, 3, 2, 5, 1);
         char *scratch = aligned_alloc(64, ((size_t)blocks.bytes + 63) / 64 * 64);
         assert_non_null(scratch);
-        struct contract_f32 product = {1,      3,  2,    5,   {fill_left, true}, {fill_right, true},
-                                       finish, &o, NULL, NULL, {0}, 0};
+        struct contract_f32 product = {1,    3,    2,   5, {fill_left, true}, {fill_right, true}, finish, &o,
+                                       NULL, NULL, {0}, 0};
         memset(y, 0, sizeof y);
         run(&product, &choice, 1, scratch);
         free(scratch);
@@ -359,8 +360,8 @@ static void check_range(int from, int to, bool x_along_k, bool w_along_k, int64_
     struct contract_blocks blocks = contract_blocks(&choice, 1, m, n, k, 2);
     char *scratch = aligned_alloc(64, (size_t)blocks.bytes + 64);
     assert_true(o.y && scratch);
-    struct contract_f32 product = {1,      m,  n,    k,   {fill_left, x_along_k}, {fill_right, w_along_k},
-                                   finish, &o, NULL, NULL, {0}, 0};
+    struct contract_f32 product = {
+        1, m, n, k, {fill_left, x_along_k}, {fill_right, w_along_k}, finish, &o, NULL, NULL, {0}, 0};
     run(&product, &choice, 2, scratch);
     for (int64_t i = 0; i < m * n; i++) {
         double want = 0, magnitude = 0;
@@ -394,7 +395,8 @@ static void test_zero_beside_denormal_and_infinity(void **state) {
     double scratch[1 << 16] __attribute__((aligned(64)));
     struct contract_choice choice = choice_of(65536, 1 << 20);
     assert_true(contract_blocks(&choice, 1, 1, 2, 2, 1).bytes <= (int64_t)sizeof scratch);
-    struct contract_f32 product = {1, 1, 2, 2, {fill_left, true}, {fill_right, true}, finish, &o, NULL, NULL, {0}, 0};
+    struct contract_f32 product = {1,    1,    2,   2, {fill_left, true}, {fill_right, true}, finish, &o,
+                                   NULL, NULL, {0}, 0};
     run(&product, &choice, 1, (char *)scratch); /* x's first row: 0, 2^-130 */
     assert_true(y[0] == 0 && y[1] == 0);
     o.x = x + 2, y[0] = y[1] = 0; /* infinity, 1 */
