@@ -245,7 +245,7 @@ static void function_make(const hr_function *function, size_t number) {
     const size_t count = sizeof cases / sizeof *cases;
     for (size_t c = 0; c < count; c++) {
         if (cases[c].slow && !slow) continue;
-        if (!sample_takes(number * count + c, 13)) continue;
+        if (!sample_takes(number * count + c, 17)) continue;
         if (job_make(function, &cases[c], NULL, 0) != HR_OK)
             fail_msg("%s: %s", function->title, hr_last_error());
         if (slow && cases[c].compute == 90) candidates_make(function, &cases[c]);
@@ -303,7 +303,7 @@ static void test_steps_compile(void **state) {
         assert_int_equal(hr_program_parse_for("step.hr", text, strlen(text), &options, &program), HR_OK);
         for (int k = 0; k < program->function_count; k++)
             for (size_t c = 0; c < 2; c++)
-                if (sample_takes(number++, 13)) step_kernel_make(&program->functions[k], computes[c]);
+                if (sample_takes(number++, 17)) step_kernel_make(&program->functions[k], computes[c]);
         hr_program_destroy(program);
     }
     compile_end(1);
