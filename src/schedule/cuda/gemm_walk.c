@@ -1,36 +1,15 @@
 /* Which products are one walk. In: a scheduled plan. Out: its walks. See gemm_walk.h.
  *
  * A stage goes to the place of another where nothing in between writes what it reads or writes, or reads what
- * it writes. Products whose tiles are of one kind may be a walk; along n and m they are one where the model
- * of tiles takes it for no slower than a launch each, for a walk fills the device once where launches fill it
- * once each.
+ * it writes. Products whose tiles are of one kind may be a walk.
  */
-#include "schedule/cuda/gemm_walk.h"
+#include "schedule/cuda/gemm_walk_parts.h"
 
 #include "ir/visit.h"
 #include "plan/passes.h"
 #include "schedule/cuda/launches_cuda.h"
 
 #include <string.h>
-
-/* Of a kernel: the oldest drivers take no more. */
-enum { PARAMETER_BYTES = 4096, ALIGNMENT = 256 };
-/* A kernel begins when the one before has ended. */
-static const double launch_clocks = 2000;
-
-/* A product that may be part of a walk. */
-typedef struct member {
-    bool can; /* the tensor cores take it, its operands as they lie or laid out anew */
-    hr_gemm_sizes sizes;
-    hr_cuda_gemm gemm;
-    bool *read, *written; /* by tensor: memory */
-} member;
-
-typedef struct walker {
-    hr_plan *plan;
-    const int64_t *extents;
-    member *members; /* one a stage */
-} walker;
 
 const hr_cuda_gemm *hr_gemm_walk_member(const hr_plan *plan, const hr_stage *stage) {
     const hr_gemm_walk *walk = hr_gemm_walk_of(stage);
@@ -41,10 +20,10 @@ const hr_cuda_gemm *hr_gemm_walk_member(const hr_plan *plan, const hr_stage *sta
 
 /* ---- stages and their places ---- */
 
-static void mark_touched(const walker *w, int number) {
+static void mark_touched(const hr_walker *w, int number) {
     const hr_plan *plan = w->plan;
     const hr_stage *stage = &plan->stages[number];
-    member *m = &w->members[number];
+    hr_walk_member *m = &w->members[number];
     bool *read = hr_arena_alloc(plan->arena, (size_t)plan->normal->tensor_count + 1);
     memset(read, 0, (size_t)plan->normal->tensor_count + 1);
     for (int i = 0; i < stage->step_count; i++) {
@@ -74,15 +53,15 @@ static int place_of(const hr_plan *plan, int number) {
 }
 
 /* One of them has to come before the other. */
-static bool are_ordered(const walker *w, int a, int b) {
-    const member *x = &w->members[a], *y = &w->members[b];
+static bool are_ordered(const hr_walker *w, int a, int b) {
+    const hr_walk_member *x = &w->members[a], *y = &w->members[b];
     for (int t = 0; t < w->plan->normal->tensor_count; t++)
         if ((x->written[t] && (y->read[t] || y->written[t])) || (x->read[t] && y->written[t])) return true;
     return false;
 }
 
 /* It may be launched in the place of stage `to`, but for what `to` itself reads of it where `adds`. */
-static bool can_move(const walker *w, int number, int to, bool adds) {
+static bool can_move(const hr_walker *w, int number, int to, bool adds) {
     const int low = number < to ? number : to, high = number < to ? to : number;
     for (int s = 0; s < w->plan->stage_count; s++) {
         const int at = place_of(w->plan, s);
@@ -140,14 +119,14 @@ static bool can_be_part(const hr_cuda_gemm *gemm) {
            !hr_gemm_is_raw(gemm) && !hr_gemm_is_scaled(gemm) && !gemm->left.choice && !gemm->right.choice;
 }
 
-static hr_status members_make(const walker *w) {
+static hr_status members_make(const hr_walker *w) {
     const size_t tensors = (size_t)w->plan->normal->tensor_count + 1;
     for (int i = 0; i < w->plan->stage_count; i++) {
         const hr_stage *stage = &w->plan->stages[i];
-        member *m = &w->members[i];
+        hr_walk_member *m = &w->members[i];
         bool complete = true;
-        *m = (member){.read = hr_arena_alloc(w->plan->arena, tensors),
-                      .written = hr_arena_alloc(w->plan->arena, tensors)};
+        *m = (hr_walk_member){.read = hr_arena_alloc(w->plan->arena, tensors),
+                              .written = hr_arena_alloc(w->plan->arena, tensors)};
         memset(m->read, 0, tensors);
         memset(m->written, 0, tensors);
         mark_touched(w, i);
@@ -158,160 +137,6 @@ static hr_status members_make(const walker *w) {
     return HR_OK;
 }
 
-/* ---- tiles ---- */
-
-/* Bytes of tensor maps and arguments. */
-static bool parameters_fit(const walker *w, const hr_gemm_walk *walk) {
-    const hr_function *source = w->plan->source;
-    int words = 2 + w->plan->normal->extent_count, maps = 0;
-    for (int t = 0; t < hr_function_arguments(source); t++)
-        words += 2 + source->tensors[t].rank;
-    for (int i = 0; i < walk->count; i++) {
-        const hr_cuda_gemm *gemm = &walk->gemm[i];
-        maps += !hr_gemm_walk_shares_left(walk, i) + (hr_gemm_walk_shares_right(walk, i) ? 0 : gemm->rights) +
-                gemm->result_count + (gemm->staged_block != NULL);
-    }
-    return maps <= HR_LAUNCH_MAPS_MAX && maps * HR_MAP_BYTES + words * 8 <= PARAMETER_BYTES;
-}
-
-/* Of all its products as one, for the model of tiles. */
-static hr_cuda_gemm merged_of(const hr_gemm_walk *walk) {
-    hr_cuda_gemm merged = walk->gemm[0];
-    for (int i = 1; i < walk->count; i++) {
-        const hr_cuda_gemm *gemm = &walk->gemm[i];
-        if (gemm->sums_most < merged.sums_most) merged.sums_most = gemm->sums_most;
-        if (gemm->epilogue_clocks > merged.epilogue_clocks) merged.epilogue_clocks = gemm->epilogue_clocks;
-        if (gemm->partial_count > merged.partial_count) merged.partial_count = gemm->partial_count;
-    }
-    return merged;
-}
-
-static hr_gemm_sizes sizes_of(const walker *w, const hr_gemm_walk *walk) {
-    hr_gemm_sizes sizes = w->members[walk->stage[0]].sizes;
-    for (int i = 1; i < walk->count; i++) {
-        const hr_gemm_sizes *more = &w->members[walk->stage[i]].sizes;
-        if (walk->kind == HR_GEMM_WALK_COLUMNS) sizes.n += more->n;
-        if (walk->kind == HR_GEMM_WALK_ROWS) sizes.m += more->m;
-        if (walk->kind == HR_GEMM_WALK_SUM) sizes.k += more->k;
-    }
-    return sizes;
-}
-
-/* All products hold their sums in the tile, and what they need beside it fits: with fewer stages, if need be.
- */
-static bool tile_fits(const walker *w, hr_gemm_walk *walk, const hr_gemm_sizes *sizes, hr_gemm_tile *tile) {
-    const int least = walk->gemm[0].mainloop == HR_GEMM_HOPPER ? 3 : 2;
-    int64_t group = 0, column = 0;
-    for (int i = 0; i < walk->count; i++) {
-        hr_cuda_gemm *gemm = &walk->gemm[i];
-        gemm->group_bytes = gemm->column_bytes = 0;
-        if (hr_gemm_group_bytes(gemm, tile) > group) group = hr_gemm_group_bytes(gemm, tile);
-        if (hr_gemm_column_bytes(gemm, tile) > column) column = hr_gemm_column_bytes(gemm, tile);
-    }
-    for (int i = 0; i < walk->count; i++)
-        walk->gemm[i].group_bytes = group, walk->gemm[i].column_bytes = column;
-    while (tile->stages > least && hr_gemm_shared_bytes(&walk->gemm[0], tile) > w->plan->limits.shared_bytes)
-        tile->stages--;
-    for (int i = 0; i < walk->count; i++)
-        if (!hr_gemm_tile_fits(w->plan, sizes, &walk->gemm[i], tile)) return false;
-    return true;
-}
-
-/* What is laid out anew stands behind each other, what they share once. */
-static void lay_out(hr_gemm_walk *walk) {
-    hr_cuda_gemm *first = &walk->gemm[0];
-    for (int i = 1; i < walk->count; i++)
-        if (walk->gemm[i].lay_blocks > first->lay_blocks) first->lay_blocks = walk->gemm[i].lay_blocks;
-    int64_t at =
-        hr_gemm_has_flags(first) ? hr_round_up(first->lay_blocks * (int64_t)sizeof(int), ALIGNMENT) : 0;
-    for (int i = 0; i < walk->count; i++) {
-        hr_cuda_gemm *gemm = &walk->gemm[i];
-        for (int s = 0; s <= gemm->rights; s++) {
-            hr_gemm_side *side = s == 0 ? &gemm->left : s == 1 ? &gemm->right : &gemm->stacked[s - 2];
-            const hr_gemm_side *first_side = s == 0 ? &first->left : &first->right;
-            if (!side->parts) continue;
-            const bool shared =
-                s == 0 ? hr_gemm_walk_shares_left(walk, i) : hr_gemm_walk_shares_right(walk, i);
-            side->view.offset = shared ? first_side->view.offset : at;
-            if (shared) continue;
-            at += hr_round_up(
-                hr_saturate_product(side->view.size[2], side->view.stride[2] * (int64_t)sizeof(uint16_t)),
-                ALIGNMENT);
-        }
-        gemm->work_bytes = 0;
-    }
-    first->work_bytes = at;
-}
-
-/* Of a product by itself. */
-static double clocks_alone(const walker *w, int number) {
-    const member *m = &w->members[number];
-    hr_gemm_tile tiles[HR_GEMM_TILES_MAX];
-    hr_cuda_gemm gemm = m->gemm;
-    if (!hr_gemm_tiles(w->plan, hr_stage_knobs(&w->plan->stages[number]), &m->sizes, &gemm, tiles)) return 0;
-    if (tiles[0].splits > 1) gemm = hr_gemm_in_parts(&gemm, &m->sizes, tiles[0].splits);
-    return hr_gemm_tile_clocks(w->plan, &m->sizes, &gemm, &tiles[0]) + launch_clocks;
-}
-
-/* Sums of all members but the first are terms of its: they have no epilogue. */
-static void members_take(const walker *w, hr_gemm_walk *walk) {
-    for (int i = 0; i < walk->count; i++) {
-        walk->gemm[i] = w->members[walk->stage[i]].gemm;
-        if (walk->kind != HR_GEMM_WALK_SUM || i == 0) continue;
-        walk->gemm[i].result_count = walk->gemm[i].column_count = walk->gemm[i].partial_count = 0;
-        walk->gemm[i].sums_most = walk->gemm[0].sums_most;
-    }
-}
-
-/* A tile for all of them, the best by the model; false where there is none, or where a launch each is faster.
- */
-static bool tile_choose(const walker *w, hr_gemm_walk *walk, hr_gemm_tile *out) {
-    hr_gemm_tile tiles[HR_GEMM_TILES_MAX];
-    const hr_gemm_sizes sizes = sizes_of(w, walk);
-    const hr_cuda_gemm merged = merged_of(walk);
-    const hr_knobs *knobs = hr_stage_knobs(&w->plan->stages[walk->stage[0]]);
-    const int count = hr_gemm_tiles(w->plan, knobs, &sizes, &merged, tiles);
-    double alone = 0;
-    for (int i = 0; i < walk->count; i++)
-        alone += clocks_alone(w, walk->stage[i]);
-    for (int t = 0; t < count; t++) {
-        hr_cuda_gemm parts = merged;
-        *out = tiles[t];
-        if (out->stream) continue; /* its pieces are of one product */
-        if (out->splits > 1) {
-            if (walk->kind != HR_GEMM_WALK_SUM) continue;
-            parts = hr_gemm_in_parts(&merged, &sizes, out->splits);
-        } else if (!tile_fits(w, walk, &sizes, out)) {
-            continue;
-        }
-        return walk->kind == HR_GEMM_WALK_SUM ||
-               hr_gemm_tile_clocks(w->plan, &sizes, &parts, out) + launch_clocks <= alone;
-    }
-    return false;
-}
-
-/* Each product as it is multiplied with this tile. */
-static void tile_take(const walker *w, hr_gemm_walk *walk, const hr_gemm_tile *tile) {
-    const hr_gemm_sizes sizes = sizes_of(w, walk);
-    int left_rows = 0;
-    lay_out(walk);
-    if (tile->splits > 1) walk->gemm[0] = hr_gemm_in_parts(&walk->gemm[0], &sizes, tile->splits);
-    for (int i = 0; i < walk->count; i++) {
-        hr_cuda_gemm *gemm = &walk->gemm[i];
-        hr_gemm_sizes own = w->members[walk->stage[i]].sizes;
-        if (tile->splits > 1) gemm->group_bytes = gemm->column_bytes = 0;
-        hr_gemm_tile_take(w->plan, &own, tile, gemm);
-        if (gemm->left_rows > left_rows) left_rows = gemm->left_rows;
-    }
-    hr_cuda_gemm *first = &walk->gemm[0];
-    first->blocks = hr_gemm_blocks(w->plan, &sizes, first->mainloop, tile);
-    for (int i = 0; i < walk->count; i++) {
-        walk->gemm[i].left_rows = left_rows;
-        walk->gemm[i].group_bytes = first->group_bytes;
-        walk->gemm[i].column_bytes = first->column_bytes;
-    }
-}
-
 /* ---- walks ---- */
 
 static const char *const kind_words[] = {
@@ -320,7 +145,7 @@ static const char *const kind_words[] = {
     [HR_GEMM_WALK_SUM] = "products that are added up",
 };
 
-static void explain(const walker *w, const hr_gemm_walk *walk) {
+static void explain(const hr_walker *w, const hr_gemm_walk *walk) {
     hr_plan *plan = w->plan;
     const char *list = "";
     for (int i = 1; i < walk->count; i++)
@@ -335,7 +160,7 @@ static void explain(const walker *w, const hr_gemm_walk *walk) {
 }
 
 /* Stages that stand one behind the other are told as one. */
-static void join(const walker *w, const hr_gemm_walk *walk) {
+static void join(const hr_walker *w, const hr_gemm_walk *walk) {
     int low = walk->stage[0], high = walk->stage[0];
     for (int i = 1; i < walk->count; i++) {
         if (walk->stage[i] < low) low = walk->stage[i];
@@ -346,7 +171,8 @@ static void join(const walker *w, const hr_gemm_walk *walk) {
 }
 
 /* Why stage `number` is not in a walk with stage `other`, whose operand it shares. */
-static void explain_apart(const walker *w, int number, int other, hr_gemm_walk_kind kind, const char *why) {
+static void explain_apart(const hr_walker *w, int number, int other, hr_gemm_walk_kind kind,
+                          const char *why) {
     hr_stage *stage = &w->plan->stages[number];
     stage->why = hr_arena_format(w->plan->arena,
                                  "%s; not in one walk with stage %d, which has the same %s operand: %s",
@@ -354,13 +180,10 @@ static void explain_apart(const walker *w, int number, int other, hr_gemm_walk_k
 }
 
 /* Takes the products as a walk, where that pays. */
-static bool walk_take(const walker *w, const hr_gemm_walk *found) {
+static bool walk_take(const hr_walker *w, const hr_gemm_walk *found) {
     hr_gemm_walk *walk = hr_arena_alloc(w->plan->arena, sizeof *walk);
-    hr_gemm_tile tile;
     *walk = *found;
-    members_take(w, walk);
-    if (!parameters_fit(w, walk) || !tile_choose(w, walk, &tile)) return false;
-    tile_take(w, walk, &tile);
+    if (!hr_gemm_walk_multiply(w, walk)) return false;
     explain(w, walk);
     join(w, walk);
     for (int i = 0; i < walk->count; i++)
@@ -368,11 +191,11 @@ static bool walk_take(const walker *w, const hr_gemm_walk *found) {
     return true;
 }
 
-static bool is_free(const walker *w, int number) {
+static bool is_free(const hr_walker *w, int number) {
     return w->members[number].can && !w->plan->stages[number].schedule->gemm_walk;
 }
 
-static bool are_as_many(const walker *w, const int *a, const int *b, int count) {
+static bool are_as_many(const hr_walker *w, const int *a, const int *b, int count) {
     const hr_function *function = w->plan->normal;
     int64_t x, y;
     for (int i = 0; i < count; i++)
@@ -383,7 +206,7 @@ static bool are_as_many(const walker *w, const int *a, const int *b, int count) 
 }
 
 /* They have an operand in common, and as many tiles across the walk. */
-static bool shares(const walker *w, int a, int b, hr_gemm_walk_kind kind) {
+static bool shares(const hr_walker *w, int a, int b, hr_gemm_walk_kind kind) {
     const hr_contract *x = w->plan->stages[a].contract, *y = w->plan->stages[b].contract;
     const bool rows = kind == HR_GEMM_WALK_ROWS;
     if (rows && (x->stacked_count || y->stacked_count)) return false;
@@ -393,7 +216,7 @@ static bool shares(const walker *w, int a, int b, hr_gemm_walk_kind kind) {
 }
 
 /* The products that share an operand with stage `first`, launched in the place of stage `to`. */
-static void walk_gather(const walker *w, int first, int to, hr_gemm_walk *out) {
+static void walk_gather(const hr_walker *w, int first, int to, hr_gemm_walk *out) {
     out->count = 0;
     out->stage[out->count++] = to;
     for (int s = first; s < w->plan->stage_count && out->count < HR_GEMM_WALK_MOST; s++)
@@ -403,7 +226,7 @@ static void walk_gather(const walker *w, int first, int to, hr_gemm_walk *out) {
 }
 
 /* Products that share an operand with that of stage `first`, in its place or that of the last of them. */
-static void walk_find(const walker *w, int first, hr_gemm_walk_kind kind) {
+static void walk_find(const hr_walker *w, int first, hr_gemm_walk_kind kind) {
     hr_gemm_walk early = {.kind = kind}, late = {.kind = kind};
     int last = -1;
     for (int s = first + 1; s < w->plan->stage_count; s++)
@@ -493,7 +316,7 @@ static hr_visit visit_reading(void *context, const hr_expr *node) {
 }
 
 /* Stage `number` makes nothing but the sum of its product, for stage `to` alone. */
-static bool is_term(const walker *w, int number, int to) {
+static bool is_term(const hr_walker *w, int number, int to) {
     const hr_plan *plan = w->plan;
     const hr_stage *stage = &plan->stages[number];
     const hr_contract *c = stage->contract;
@@ -529,7 +352,7 @@ static bool only_adds_to(const hr_stage *stage) {
 }
 
 /* Terms that stage `to` adds to its own product become parts of that. */
-static hr_status sum_find(const walker *w, int to) {
+static hr_status sum_find(const hr_walker *w, int to) {
     hr_plan *plan = w->plan;
     hr_stage *stage = &plan->stages[to];
     hr_contract *c = stage->contract;
@@ -545,7 +368,7 @@ static hr_status sum_find(const walker *w, int to) {
     }
     if (!c->added_count) return HR_OK;
     if (only_adds_to(stage)) {
-        member *m = &w->members[to];
+        hr_walk_member *m = &w->members[to];
         HR_TRY(hr_gemm_prepare(plan, stage, w->extents, HR_GEMM_HOPPER, &m->sizes, &m->gemm, &complete));
         bool together = true;
         for (int i = 1; i < walk.count; i++) {
@@ -565,7 +388,7 @@ static hr_status sum_find(const walker *w, int to) {
 }
 
 hr_status hr_gemm_walks_find(hr_plan *plan, const int64_t *extents) {
-    walker w = {.plan = plan, .extents = extents};
+    hr_walker w = {.plan = plan, .extents = extents};
     int products = 0;
     for (int i = 0; i < plan->stage_count; i++)
         products += plan->stages[i].schedule->kind == HR_SCHEDULE_CUDA_PRODUCT;
