@@ -2,8 +2,9 @@
 """Each allocation of each subcommand fails in turn: the output is the good one, or a sentence and exit code 3.
 
 in: out_of_memory.py BUILD SOURCE [NAME...]; a NAME of COMMANDS takes that one alone. HR_TEST_LONG=1 takes every
-allocation, once alone and once with all after it; else a sample of both.
+allocation, once alone and once with all after it (HR_TEST_LONG=2/16: those that are this run's); else a sample of both.
 """
+import json
 import os
 import pathlib
 import re
@@ -14,7 +15,7 @@ import tempfile
 
 build, source = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
 chosen = sys.argv[3:]
-LONG = "HR_TEST_LONG" in os.environ
+LONG = os.environ.get("HR_TEST_LONG")
 SAMPLE = 12  # allocations a command where the test is short; of a command that measures
 SAMPLE_TIMED = 3
 FOREVER = 1 << 40
@@ -44,22 +45,58 @@ COMMANDS = {
     "run_json": RUN + ["--json"],
     "run_saved": RUN + ["-o", f"y={work}/y.npy"],
     "roof": ["roof", "--device", "cpu"],
+    "sweep": ["sweep", kernel, "M=2,3", "N=37", "--tune", "none"],
+    "ladder": ["ladder", "softmax", "--list"],
+    "ladder_show": ["ladder", "gemm", "--show", "9"],
     "bench": ["bench", "--only", "softmax_f32", "--size", "1", "--device", "cpu", "--repeat", "1", "--tune", "none"],
     "record": ["record", "-o", work / "run.hrt", "--", build / "test/recorded_program", "cuda", "step", "2", "end", "0"],
 }
 WRITES = {"diagnose_page": work / "page.html", "run_saved": work / "y.npy"}
 # These print times and rates; and they measure the machine's roofs, for some seconds, where the kept ones cannot be read.
-TIMED = {"run", "run_json", "run_saved", "roof", "bench"}
+TIMED = {"run", "run_json", "run_saved", "roof", "sweep", "bench", "generate_requests"}
+TABLES = {"sweep", "bench"}
 environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
 environment |= {"HEADROOM_CACHE": str(work / "cache"), "NO_COLOR": "1", "HEADROOM_LOAD": "0",
                 "HEADROOM_CC": str(source / "test/support/cc_quick"), "HEADROOM_CUPTI": str(build / "test/libfake_cupti.so")}
+emulated = {name: str(build / "test/emulated_cuda.so") for name in ("HEADROOM_LIBCUDA", "HEADROOM_NVRTC")}
+
+
+def add_generate(commands):
+    """A model of two layers as GGUF and as a folder of safetensors, in whose steps other kernels run."""
+    sys.path.insert(0, str(source / "test/support"))
+    import miniature_model  # first: it says where NumPy is not installed
+    import family_forward
+    pairs, tensors = miniature_model.miniature(work / "miniature.gguf")
+    folder, words = work / "folder", ["the in", "-n", "3", "--temperature", "0"]
+    folder.mkdir()
+    layers, others = miniature_model.folder_arrays(family_forward.Llama(pairs, tensors, rounds=False))
+    miniature_model.write_safetensors(folder / "model.safetensors", layers | others)
+    miniature_model.write_config(folder)
+    names = pairs["tokenizer.ggml.tokens"]
+    byte_level = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
+    (folder / "tokenizer.json").write_text(json.dumps({
+        "added_tokens": [{"id": len(names) - 1, "content": names[-1], "special": True}], "normalizer": None, "pre_tokenizer": byte_level,
+        "model": {"type": "BPE", "vocab": {name: i for i, name in enumerate(names[:-1])}, "merges": pairs["tokenizer.ggml.merges"]}}))
+    (work / "requests").write_text("".join(json.dumps({"prompt": text, "n": 3, "temperature": 0}) + "\n" for text in ("the in", "a")))
+    commands |= {"generate": ["generate", work / "miniature.gguf", *words],
+                 "generate_requests": ["generate", work / "miniature.gguf", "--requests", work / "requests"],
+                 "generate_folder": ["generate", folder, *words],
+                 "generate_cuda": ["generate", folder, *words, "--device", "cuda"]}
+    shutil.rmtree(miniature_model.WORK)
+
+
+try:
+    add_generate(COMMANDS)
+except SystemExit:
+    print("without generate")
 if (build / "roofs").is_dir():  # the test of that name measures them
     shutil.copytree(build / "roofs", work / "cache")
 
 
 def start(words, **more):
     preload = {"LD_PRELOAD": str(build / "test/fail_allocation.so"), **{name: str(value) for name, value in more.items()}}
-    done = subprocess.run([build / "headroom", *map(str, words)], capture_output=True, timeout=300, cwd=work,
+    preload |= emulated if words[-2:] == ["--device", "cuda"] else {}
+    done = subprocess.run([build / "headroom", *map(str, words)], capture_output=True, timeout=900, cwd=work,
                           env=environment | preload, stdin=subprocess.DEVNULL)
     return done.returncode, done.stdout, done.stderr
 
@@ -70,7 +107,9 @@ def output(name, out, said):
 
 
 def labels(name, out):
-    """The names of what a report of a run says."""
+    """What does not depend on time: the names of what a report of a run says."""
+    if name == "generate_requests":
+        return re.sub(rb'"(first_seconds|seconds|log_probability)": [-+.e0-9]+', b"", out)
     if name == "run_json":
         return re.findall(rb'"(\w+)":', out)
     return [line.split()[0] for line in out.splitlines() if line.strip()]
@@ -98,7 +137,7 @@ def try_one(name, words, number, until, good, kept):
             (work / f"{name}.{number}.out").write_bytes(out)
         elif name in WRITES and name not in TIMED and WRITES[name].read_bytes() != kept:
             failed.append(f"{where}: exit code 0 and another {WRITES[name].name}")
-    elif code != 3 or not (b"memory" in said or name == "bench" and b"memory" in out):  # a row of the table says it, too
+    elif code != 3 or not (b"memory" in said or name in TABLES and b"memory" in out):  # a row of the table says it, too
         failed.append(f"{where}: exit code {code}: {said[:300]!r}")
 
 
@@ -113,7 +152,8 @@ def try_all(name, words):
     kept = WRITES[name].read_bytes() if name in WRITES else None
     count = allocations(name)
     if LONG:
-        tries = [(number, until) for number in range(1, count + 1) for until in (1, FOREVER)]
+        turn, of = map(int, LONG.split("/")) if "/" in LONG else (0, 1)
+        tries = [(number, until) for number in range(1, count + 1) for until in (1, FOREVER)][turn::of]
     else:
         step = max(1, count // (SAMPLE_TIMED if name in TIMED else SAMPLE))
         tries = [(number, (1, FOREVER)[i % 2]) for i, number in enumerate(range(1, count + 1, step))]

@@ -23,4 +23,10 @@ static inline bool sample_takes(size_t number, size_t of) {
     return getenv("HR_TEST_LONG") ? sample_is_long(number) : number % of == number / of % of;
 }
 
+/* Whether this run is one of several that share what is long: what holds of all of it need not hold here. */
+static inline bool sample_is_shared(void) {
+    const char *all = getenv("HR_TEST_LONG");
+    return all && strchr(all, '/');
+}
+
 #endif
