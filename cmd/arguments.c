@@ -16,25 +16,12 @@
 
 /* ---- sentences ---- */
 
-/* Bytes of the sign at `at` that must not reach the terminal: a control of 8 bits, a break of lines, an
- * override of the direction of writing; 0 = none. */
-static int hidden_length(const char *at) {
-    const unsigned char *byte = (const unsigned char *)at;
-    if (byte[0] == 0xc2 && byte[1] >= 0x80 && byte[1] <= 0x9f) return 2;
-    if (byte[0] != 0xe2) return 0;
-    bool marks = byte[1] == 0x80 && (byte[2] == 0x8b || byte[2] == 0x8e || byte[2] == 0x8f);
-    bool lines = byte[1] == 0x80 && byte[2] >= 0xa8 && byte[2] <= 0xae;
-    bool isolates = byte[1] == 0x81 && byte[2] >= 0xa0 && byte[2] <= 0xaf;
-    return marks || lines || isolates ? 3 : 0;
-}
-
 /* A file's name, say, must not drive the terminal. */
 static void print_words(const char *words) {
-    for (const char *at = words; *at; at++) {
-        unsigned char c = (unsigned char)*at;
-        int hidden = hidden_length(at);
-        fputc((c < 32 && c != '\n' && c != '\t') || c == 127 || hidden ? '?' : c, stderr);
-        if (hidden) at += hidden - 1;
+    size_t length;
+    for (const char *at = words; *at; at += length) {
+        const bool shown = hr_character_is_shown(at, 4, &length) || *at == '\n' || *at == '\t';
+        fwrite(shown ? at : "?", 1, shown ? length : 1, stderr);
     }
 }
 

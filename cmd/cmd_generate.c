@@ -21,6 +21,7 @@ typedef struct session {
     const char *prompt; /* to be shown before it; NULL = nothing, or done */
     char *said;         /* all of it */
     size_t said_length, said_room;
+    int said_code; /* of what kept the text from coming whole */
     hr_chat_turn turns[TURNS_MOST];
     char *owned[TURNS_MOST]; /* texts of turns, for free() */
     int turn_count;
@@ -73,15 +74,12 @@ static int options_read(const arguments *arguments, hr_generate_options *out, hr
 
 /* What would drive the terminal is left out. */
 static void show(const char *text, size_t length) {
-    bool guarded = isatty(STDOUT_FILENO);
-    for (size_t i = 0; i < length; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (guarded && c == 0xc2 && i + 1 < length && (unsigned char)text[i + 1] < 0xa0) {
-            i++; /* U+0080 to U+009F: control characters in UTF-8 */
-            continue;
-        }
-        if (!guarded || (c >= 32 && c != 127) || c == '\n' || c == '\t') putchar(c);
-    }
+    const bool guarded = isatty(STDOUT_FILENO);
+    size_t step = length;
+    for (size_t i = 0; i < length; i += step)
+        if (!guarded || hr_character_is_shown(text + i, length - i, &step) || text[i] == '\n' ||
+            text[i] == '\t')
+            fwrite(text + i, 1, step, stdout);
     fflush(stdout);
 }
 
@@ -98,7 +96,10 @@ static bool said(void *context, const char *text, size_t length) {
     if (session->said_length + length + 1 > session->said_room) {
         size_t room = 2 * (session->said_length + length + 512);
         char *grown = realloc(session->said, room);
-        if (!grown) return false;
+        if (!grown) {
+            session->said_code = complain_memory(session->arguments);
+            return false;
+        }
         session->said = grown;
         session->said_room = room;
     }
@@ -120,7 +121,7 @@ static int input_read(const arguments *arguments, FILE *file, char **out) {
         if (!grown) free(text);
         text = grown;
     }
-    if (!text) return complain(arguments, "out of memory");
+    if (!text) return complain_memory(arguments);
     text[length] = 0;
     if (strlen(text) != length) {
         free(text);
@@ -156,7 +157,7 @@ static int answer(session *session, hr_generation *out) {
         status = text_continue(session, text, HR_SPECIAL_AS_TOKENS, out);
         free(text);
     }
-    return status == HR_OK ? 0 : complain_status(session->arguments, status);
+    return status == HR_OK ? session->said_code : complain_status(session->arguments, status);
 }
 
 /* The steps' sequences, of the model that guesses, too. */
@@ -216,7 +217,7 @@ static int text_run(session *session, const char *prompt) {
     } else {
         session->prompt = prompt;
         hr_status status = text_continue(session, prompt, HR_SPECIAL_AS_TEXT, &generation);
-        if (status != HR_OK) code = complain_status(session->arguments, status);
+        code = status == HR_OK ? session->said_code : complain_status(session->arguments, status);
     }
     if (code) return code;
     if (session->shows) printf("\n");
@@ -256,9 +257,9 @@ static int chat_run(session *session) {
         if (!line_read(&line, &room)) break;
         if (!*line) continue;
         code = turn_add(session, "user", line) ? answer(session, &generation)
-                                               : complain(session->arguments, "out of memory");
+                                               : complain_memory(session->arguments);
         if (code == 0 && !turn_add(session, "assistant", session->said))
-            code = complain(session->arguments, "out of memory");
+            code = complain_memory(session->arguments);
         printf("\n");
     }
     free(line);
@@ -306,7 +307,7 @@ static int requests_run(session *session, const char *path) {
                                : complain_status(arguments, status);
         hr_responses_destroy(responses, count);
     } else
-        code = complain(arguments, "out of memory");
+        code = complain_memory(arguments);
     free(responses);
     hr_requests_destroy(requests, count);
     return code;
@@ -351,7 +352,7 @@ static hr_status models_open(session *session, const hr_model_options *options) 
 static int run_generate(const arguments *arguments, terminal *terminal) {
     hr_model_options model_options;
     session *session = calloc(1, sizeof *session);
-    if (!session) return complain(arguments, "out of memory");
+    if (!session) return complain_memory(arguments);
     session->arguments = arguments;
     session->terminal = terminal;
     session->shows = !arguments_has(arguments, "json");

@@ -13,5 +13,14 @@ cmake -G Ninja -S "$source" -B "$build" --log-level=WARNING -DHEADROOM_SANITIZER
 without=$(sed -n '/^set(WITHOUT_SANITIZERS/,/)/p' "$source/test/CMakeLists.txt" | sed 's/set(WITHOUT_SANITIZERS//; s/)//' | tr -s ' \n' '|')
 targets=$(ctest --test-dir "$build" -N -LE long -R "$tests" | sed -n 's/.*: \(test_[a-z0-9_]*\)$/\1/p' | grep -vE "^test_(${without#|}none)$")
 ninja -C "$build" $targets >"$build/ninja.log" || { cat "$build/ninja.log"; exit 1; }
-export TSAN_OPTIONS="halt_on_error=1 second_deadlock_stack=1 report_signal_unsafe=0 die_after_fork=0"
+# The emulated GPU takes the sanitizer's calls for itself; it cannot see what OpenMP's threads wait for.
+for target in $targets; do
+    if nm "$build/test/$target" | grep -qE '(T __tsan_read8|U GOMP_barrier|U GOMP_parallel)'; then
+        echo "left out: $target"
+        targets=$(grep -vx "$target" <<<"$targets")
+    fi
+done
+# Nor the lock of the system's loader.
+echo 'called_from_lib:ld-linux' >"$build/suppressions"
+export TSAN_OPTIONS="suppressions=$build/suppressions halt_on_error=1 second_deadlock_stack=1 report_signal_unsafe=0 die_after_fork=0"
 ctest --test-dir "$build" -R "^($(tr '\n' '|' <<<"$targets" | sed 's/|$//'))$" --output-on-failure --no-tests=error

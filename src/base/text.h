@@ -25,8 +25,5 @@ void hr_text_clear(hr_text *text); /* frees */
 /* Bytes of the UTF-8 sequence that begins at `at`, of at most `left`; 0 where there is no valid one. `code`
  * may be NULL. */
 size_t hr_utf8_take(const char *at, size_t left, uint32_t *code);
-/* False for what a foreign text must not bring to a terminal or page: controls of 7 and 8 bits, breaks of
- * lines, overrides of the direction of writing, signs without width. */
-bool hr_utf8_is_shown(uint32_t code);
 
 #endif

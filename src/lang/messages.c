@@ -42,25 +42,6 @@ void hr_messages_add(hr_messages *messages, hr_place place, const char *format, 
     if (messages->kept < HR_MESSAGES_SHOWN) messages->kept_messages[messages->kept++] = message;
 }
 
-/* A sequence of two or three bytes that no terminal should be sent: controls, what is written longer than it
- * need be, halves of surrogates, changes of direction. */
-static bool is_no_character(const unsigned char *at, size_t length) {
-    if (length == 2) return at[0] == 0xc2 && at[1] < 0xa0;
-    if (length != 3) return false;
-    if (at[0] == 0xe0) return at[1] < 0xa0;
-    if (at[0] == 0xed) return at[1] >= 0xa0;
-    return at[0] == 0xe2 && (at[1] == 0x80 || at[1] == 0x81);
-}
-
-/* The length of the valid UTF-8 sequence of a printable character at `at`, 0 where there is none. */
-static size_t utf8_length(const unsigned char *at, size_t room) {
-    size_t length = *at < 0x80 ? 1 : *at >= 0xc2 && *at < 0xe0 ? 2 : (*at & 0xf0) == 0xe0 ? 3 : 0;
-    if (!length || length > room || (length == 1 && (*at < ' ' || *at == 0x7f))) return 0;
-    for (size_t i = 1; i < length; i++)
-        if ((at[i] & 0xc0) != 0x80) return 0;
-    return is_no_character(at, length) ? 0 : length;
-}
-
 /* One source line with what a terminal must not see replaced, and below it the caret. */
 static void append_line(hr_text *out, const char *line, size_t length, size_t column) {
     size_t first = column > LINE_SHOWN / 2 ? column - LINE_SHOWN / 2 : 0;
@@ -70,13 +51,11 @@ static void append_line(hr_text *out, const char *line, size_t length, size_t co
     hr_text_format(out, "    %s", first ? "..." : "");
     hr_text_format(&caret, "    %s", first ? "   " : "");
     for (size_t i = first; i < last;) {
-        size_t step = utf8_length((const unsigned char *)line + i, last - i);
-        if (line[i] == '\t')
-            hr_text_append(out, "\t", 1);
-        else
-            hr_text_append(out, step ? line + i : "?", step ? step : 1);
+        size_t step;
+        const bool shown = hr_character_is_shown(line + i, last - i, &step) || line[i] == '\t';
+        hr_text_append(out, shown ? line + i : "?", shown ? step : 1);
         if (i < column) hr_text_append(&caret, line[i] == '\t' ? "\t" : " ", 1);
-        i += step ? step : 1;
+        i += step;
     }
     hr_text_format(out, "%s\n%s^\n", last < length ? "..." : "", hr_text_data(&caret));
     hr_text_clear(&caret);

@@ -5,6 +5,7 @@
  */
 #include "model/model.h"
 
+#include "base/json_read.h"
 #include "base/mapping.h"
 #include "base/memory.h"
 
@@ -86,15 +87,13 @@ static hr_status key_take(const requests_reader *reader, const char *key, const 
 }
 
 static hr_status line_take(const requests_reader *reader, const char *at, size_t length, hr_request *out) {
-    json_error_t error;
-    json_t *line = json_loadb(at, length, JSON_REJECT_DUPLICATES, &error), *value;
+    json_t *line, *value;
     const char *key;
     hr_status status = HR_OK;
+    HR_TRY(hr_json_read(at, length, reader->path, reader->line, &line));
     if (!json_is_object(line)) {
-        status = line ? hr_fail(HR_BAD_INPUT, "%s:%d: is no JSON object", reader->path, reader->line)
-                      : hr_fail(HR_BAD_INPUT, "%s:%d: %s", reader->path, reader->line, error.text);
         json_decref(line);
-        return status;
+        return hr_fail(HR_BAD_INPUT, "%s:%d: is no JSON object", reader->path, reader->line);
     }
     *out = (hr_request){
         .size = sizeof *out, .most = reader->defaults->most, .sampling = reader->defaults->sampling};

@@ -4,6 +4,8 @@
  */
 #include "model/weight_file.h"
 
+#include "base/json_read.h"
+
 #include <string.h>
 
 #define HEADER_MOST (100u << 20) /* as the format says */
@@ -88,16 +90,14 @@ hr_status hr_safetensors_read(hr_weight_file *file, const char *path, const unsi
             HR_BAD_INPUT,
             "%s: is neither GGUF nor safetensors, whose header would have %llu bytes: more than there are",
             path, (unsigned long long)size);
-    json_error_t error;
-    json_t *header =
-        json_loadb((const char *)data + sizeof size, (size_t)size, JSON_REJECT_DUPLICATES, &error);
-    if (!header)
-        return hr_fail(HR_BAD_INPUT, "%s: is neither GGUF nor safetensors: its header is no JSON: %s", path,
-                       error.text);
-    hr_status status =
-        json_is_object(header)
-            ? header_read(file, path, header, data + sizeof size + size, length - sizeof size - (size_t)size)
-            : hr_fail(HR_BAD_INPUT, "%s: its header is no JSON object", path);
+    json_t *header;
+    hr_status status = hr_json_read((const char *)data + sizeof size, (size_t)size, path, 1, &header);
+    if (status == HR_BAD_INPUT)
+        return hr_fail(HR_BAD_INPUT, "%s; it is neither GGUF nor safetensors", hr_last_error());
+    if (status != HR_OK) return status;
+    status = json_is_object(header) ? header_read(file, path, header, data + sizeof size + size,
+                                                  length - sizeof size - (size_t)size)
+                                    : hr_fail(HR_BAD_INPUT, "%s: its header is no JSON object", path);
     json_decref(header);
     return status;
 }

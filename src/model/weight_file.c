@@ -4,6 +4,7 @@
 #include "model/tokenizer_json.h"
 
 #include "base/dtype.h"
+#include "base/json_read.h"
 #include "base/memory.h"
 
 #include <errno.h>
@@ -151,9 +152,7 @@ static hr_status safetensors_open(hr_weight_file *file, const char *path) {
 }
 
 static hr_status json_open(const char *path, json_t **out) {
-    json_error_t error;
-    *out = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
-    if (!*out) return hr_fail(HR_BAD_INPUT, "%s:%d: %s", path, error.line, error.text);
+    HR_TRY(hr_json_read_file(path, out));
     if (json_is_object(*out)) return HR_OK;
     json_decref(*out);
     *out = NULL;
@@ -173,9 +172,10 @@ static hr_status shards_open(hr_weight_file *file, const char *folder, const jso
                 hr_fail(HR_BAD_INPUT, "%s/model.safetensors.index.json: the file of %s is no name of a file",
                         folder, tensor);
         else if (!json_object_get(seen, name)) {
-            json_object_set_new(seen, name, json_true());
             snprintf(path, sizeof path, "%s/%s", folder, name);
-            status = safetensors_open(file, path);
+            status = json_object_set_new(seen, name, json_true())
+                         ? hr_fail(HR_OUT_OF_MEMORY, "%s: no memory for its table of files", folder)
+                         : safetensors_open(file, path);
         }
         if (status != HR_OK) break;
     }

@@ -2,7 +2,7 @@
  * Out: its value.
  *
  * What is known of a row is kept in a table: a scan goes on from where it stood, topk sorts a row once. The
- * error of a scan is that of what it reads, and of adding up so many partial results as any schedule makes of
+ * error of a scan is that of what it reads, and of adding up so many partial results as its schedule makes of
  * it: blocks are joined in f64, so that it does not grow with the row.
  */
 #include "base/dtype.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes of a table; roundings that an element of a scan takes part in, at most. */
+/* Bytes of a table; roundings that an element of a scan takes part in, where the schedule is not known. */
 enum { TABLE_BYTES = 32 << 20, ROWS_MOST = 1024, ROUNDINGS = 64 };
 
 /* `count` elements are known, in the order in which they are found. */
@@ -101,15 +101,14 @@ static void follow_whole(row *r, int64_t before, const hr_lanes *a, const hr_lan
     r->bound[r->count] = r->lost;
 }
 
-static double bound_of(const row *r, double value, double unit, bool products) {
-    const double steps = r->count + 1 < ROUNDINGS ? (double)(r->count + 1) : ROUNDINGS;
+static double bound_of(const row *r, int64_t most, double value, double unit, bool products) {
+    const double steps = (double)(r->count + 1 < most ? r->count + 1 : most);
     if (r->lost) return INFINITY;
     return isfinite(value) ? r->error + unit * (steps + 1) * (products ? 2 : 1) * r->size : 0;
 }
 
-static void follow(row *r, double before, const hr_lanes *a, const hr_lanes *b, int i, hr_dtype type,
-                   bool products) {
-    const bool wide = type == HR_F64;
+static void follow(const hr_fold *fold, row *r, double before, const hr_lanes *a, const hr_lanes *b, int i) {
+    const bool wide = fold->expr->type == HR_F64, products = fold->expr->args[0]->op != HR_OP_NUMBER;
     const double unit = hr_dtype_rounding(wide ? HR_F64 : HR_F32), most = wide ? DBL_MAX : (double)FLT_MAX;
     const double factor = a->value[i], rest = b->value[i], value = factor * before + rest;
     if (isinf(a->bound[i]) || isinf(b->bound[i])) r->lost = true;
@@ -122,13 +121,13 @@ static void follow(row *r, double before, const hr_lanes *a, const hr_lanes *b, 
     }
     if (!isfinite(value) || r->error != r->error) r->error = 0;
     r->value[r->count] = value;
-    r->bound[r->count] = bound_of(r, value, unit, products);
+    r->bound[r->count] =
+        bound_of(r, fold->order.addends ? fold->order.addends : ROUNDINGS, value, unit, products);
 }
 
 /* The next elements, as many as a strip holds; in `back` from the end. */
 static hr_status go_on(hr_reference *reference, hr_fold *fold, row *r, double first, int64_t first_whole) {
     const bool back = fold->expr->op == HR_OP_SCAN_BACK;
-    const bool products = fold->expr->args[0]->op != HR_OP_NUMBER;
     int count = reference->width;
     if (count > fold->total - r->count) count = (int)(fold->total - r->count);
     hr_lanes *index = &reference->indices[fold->expr->bound[0]];
@@ -151,7 +150,7 @@ static hr_status go_on(hr_reference *reference, hr_fold *fold, row *r, double fi
         if (whole)
             follow_whole(r, r->count ? r->whole[r->count - 1] : first_whole, a, b, i);
         else
-            follow(r, r->count ? r->value[r->count - 1] : first, a, b, i, fold->expr->type, products);
+            follow(fold, r, r->count ? r->value[r->count - 1] : first, a, b, i);
         ++r->count;
     }
     return HR_OK;

@@ -41,6 +41,7 @@ struct hr_sum {
     int64_t addends;     /* of a chain, before a total takes it; 0 = all */
     int64_t count, step; /* so far, and in each chain so far */
     int64_t longest;     /* chain */
+    int64_t rounded;     /* values that are not exactly 0: adding that is exact */
     bool overflows, lost, leaves_out;
     double partial[CHAINS_MAX];
     double powers[CHAINS_MAX]; /* the sum of squares of what a chain added so far */
@@ -167,8 +168,10 @@ void hr_sum_add(hr_sum *sum, double value, double bound, double noise) {
     sum->bound += bound + sum->rounding * size;
     sum->common += bound - noise;
     double own = noise + sum->rounding * size;
+    const bool nothing = value == 0 && bound == 0;
+    sum->rounded += !nothing;
     if (sum->step > 1) {
-        own += sum->growth * half;
+        own += nothing ? 0 : sum->growth * half;
         sum->cuts += sum->cut * half;
     }
     if (own > 0) *bin_of(sum, value, half) += own;
@@ -197,7 +200,7 @@ static double additions_of(const hr_sum *sum) {
     for (int64_t count = sum->count < sum->chains ? sum->count : sum->chains; count > 1;
          count = (count + 1) / 2)
         ++steps;
-    return steps;
+    return fmin(steps, fmax(0, (double)sum->rounded - 1));
 }
 
 /* No sum of values on one grid is rounded until it has too many digits. Values that come to 0 may have

@@ -4,6 +4,7 @@
  * field is given its own number first, and the row that shows the number is the field's place in the file.
  */
 #include "base/handle.h"
+#include "base/json_read.h"
 #include "device/roof_store.h"
 #include "report/report.h"
 
@@ -52,11 +53,11 @@ static bool take_rows(const json_t *object, hr_roof *out) {
 hr_status hr_roof_load(const char *path, hr_roof *out, char *device, size_t size) {
     HR_TRY(hr_pointer_check(path, "path", __func__));
     HR_TRY(hr_pointer_check(out, "place for the result", __func__));
-    json_error_t error;
-    json_t *file = json_load_file(path, 0, &error);
-    if (!file)
-        return hr_fail(HR_BAD_INPUT, "%s: %s; roofs are what `headroom roof --json` prints", path,
-                       error.text);
+    json_t *file;
+    const hr_status status = hr_json_read_file(path, &file);
+    if (status == HR_BAD_INPUT)
+        return hr_fail(HR_BAD_INPUT, "%s; roofs are what `headroom roof --json` prints", hr_last_error());
+    if (status != HR_OK) return status;
     hr_roof roof = {0};
     bool good = take_rows(json_object_get(file, "roof"), &roof);
     const char *name = json_string_value(json_object_get(json_object_get(file, "device"), "name"));

@@ -26,11 +26,10 @@ hr_sheet hr_sheet_begin(const hr_report_style *style) {
 void hr_sheet_put(hr_sheet *paper, hr_ink colour, const char *text) {
     if (paper->style.colour && colour != HR_INK_PLAIN) hr_text_format(&paper->text, "%s", ink_codes[colour]);
     for (const char *at = text; *at;) { /* nothing of the user's may drive the terminal */
-        uint32_t code = 0;
-        size_t length = hr_utf8_take(at, 4, &code);
-        bool shown = length && hr_utf8_is_shown(code);
+        size_t length;
+        bool shown = hr_character_is_shown(at, 4, &length); /* the end of the text ends a sequence, too */
         hr_text_append(&paper->text, shown ? at : "?", shown ? length : 1);
-        at += length ? length : 1;
+        at += length;
     }
     if (paper->style.colour && colour != HR_INK_PLAIN) hr_text_format(&paper->text, "\033[0m");
 }

@@ -8,6 +8,7 @@
 #include "schedule/cuda/choose_attention.h"
 #include "schedule/cuda/choose_backward.h"
 #include "schedule/cuda/choose_gemm.h"
+#include "schedule/cuda/choose_scan.h"
 #include "schedule/schedule.h"
 
 #include <stdlib.h>
@@ -84,6 +85,19 @@ static void order_places(const hr_plan *plan, const hr_stage *stage, const int64
     }
 }
 
+/* Of a scan: the additions in f32 that an element takes part in. Lanes of a vector, or of a warp, join in
+ * steps of 1, 2, 4 and so on, a thread's items behind each other; then comes what is carried, which is f64.
+ * Across memory there is nothing else. Templates/cpu/scans.h, cuda/cuda_order.h. */
+static void order_scan(const hr_plan *plan, const hr_stage *stage, const hr_statement *statement,
+                       hr_sum_order *out) {
+    const bool cpu = stage->schedule->kind == HR_SCHEDULE_CPU_WALK;
+    out->addends = 1;
+    if (statement->domain[statement->domain_count - 1] != stage->row[0]) return;
+    for (int lanes = cpu ? hr_limits_lanes(&plan->limits) : WARP; lanes > 1; lanes /= 2)
+        out->addends++;
+    if (!cpu) out->addends += HR_CUDA_SCAN_ITEMS;
+}
+
 static hr_sum_order order_of(const hr_plan *plan, const hr_stage *stage, const hr_step *step,
                              const int64_t *extents) {
     hr_sum_order out = one_chain;
@@ -98,6 +112,9 @@ static hr_sum_order order_of(const hr_plan *plan, const hr_stage *stage, const h
         break;
     case HR_STEP_SCATTER:
         order_places(plan, stage, extents, &out);
+        break;
+    case HR_STEP_ORDERED:
+        order_scan(plan, stage, &plan->normal->statements[step->statement], &out);
         break;
     default:
         break;
@@ -192,7 +209,7 @@ hr_status hr_check_orders(const hr_plan *plan, const int64_t *extents, hr_sum_or
             const hr_step *step = &plan->stages[s].steps[i];
             const hr_statement *statement = &plan->normal->statements[step->statement];
             const bool adds = step->reduce == HR_OP_REDUCE_SUM && step->kind != HR_STEP_ELEMENT;
-            if (!adds && step->kind != HR_STEP_SCATTER) continue;
+            if (!adds && step->kind != HR_STEP_SCATTER && !hr_op_is_scan(step->reduce)) continue;
             statement_add(statement, order_of(plan, &plan->stages[s], step, extents), *out, count);
         }
     return HR_OK;

@@ -203,12 +203,11 @@ static int32_t string_cleaned(hr_trace_build *build, const char *bytes, size_t l
     if (!clean) return -1;
     size_t put = 0;
     for (size_t i = 0; i < length;) {
-        uint32_t code = 0;
-        size_t sequence = hr_utf8_take(bytes + i, length - i, &code);
-        bool shown = sequence && hr_utf8_is_shown(code);
+        size_t sequence;
+        bool shown = hr_character_is_shown(bytes + i, length - i, &sequence);
         memcpy(clean + put, shown ? bytes + i : "?", shown ? sequence : 1);
         put += shown ? sequence : 1;
-        i += sequence ? sequence : 1;
+        i += sequence;
     }
     int32_t id = hr_strings_intern(build->trace->strings, clean, put);
     free(clean);

@@ -40,7 +40,7 @@ int32_t hr_trace_build_rank_chosen(const hr_trace_build *build);
 hr_rank *hr_trace_build_rank(hr_trace_build *build);
 
 /* The id of these bytes; the same bytes have the same id. Invalid UTF-8 and what
- * hr_utf8_is_shown refuses become '?'. */
+ * hr_character_is_shown refuses become '?'. */
 int32_t hr_trace_build_string(hr_trace_build *build, const char *bytes, size_t length);
 /* As bytes until the build is finished; "" for -1. */
 const char *hr_trace_build_text(const hr_trace_build *build, int32_t id);

@@ -18,6 +18,7 @@ except ImportError:
 HEADROOM, SOURCE = Path(sys.argv[1]) / "headroom", Path(sys.argv[2])
 WORK = tempfile.TemporaryDirectory()
 os.chdir(WORK.name)
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # where there is a GPU, too
 os.environ["HEADROOM_CACHE"] = str(Path(WORK.name) / "cache")
 if (Path(sys.argv[1]) / "roofs").is_dir():  # the test of that name measures them
     shutil.copytree(Path(sys.argv[1]) / "roofs", os.environ["HEADROOM_CACHE"])

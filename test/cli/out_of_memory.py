@@ -18,6 +18,7 @@ chosen = sys.argv[3:]
 LONG = os.environ.get("HR_TEST_LONG")
 SAMPLE = 12  # allocations a command where the test is short; of a command that measures
 SAMPLE_TIMED = 3
+SAMPLE_EMULATED = 192  # of a command whose kernels run in the emulator, where the test is long
 FOREVER = 1 << 40
 failed = []
 
@@ -56,7 +57,7 @@ WRITES = {"diagnose_page": work / "page.html", "run_saved": work / "y.npy"}
 TIMED = {"run", "run_json", "run_saved", "roof", "sweep", "bench", "generate_requests"}
 TABLES = {"sweep", "bench"}
 environment = {name: value for name, value in os.environ.items() if name != "LD_PRELOAD"}
-environment |= {"HEADROOM_CACHE": str(work / "cache"), "NO_COLOR": "1", "HEADROOM_LOAD": "0",
+environment |= {"HEADROOM_CACHE": str(work / "cache"), "NO_COLOR": "1", "HEADROOM_LOAD": "0", "CUDA_VISIBLE_DEVICES": "",
                 "HEADROOM_CC": str(source / "test/support/cc_quick"), "HEADROOM_CUPTI": str(build / "test/libfake_cupti.so")}
 emulated = {name: str(build / "test/emulated_cuda.so") for name in ("HEADROOM_LIBCUDA", "HEADROOM_NVRTC")}
 
@@ -66,8 +67,8 @@ def add_generate(commands):
     sys.path.insert(0, str(source / "test/support"))
     import miniature_model  # first: it says where NumPy is not installed
     import family_forward
-    pairs, tensors = miniature_model.miniature(work / "miniature.gguf")
-    folder, words = work / "folder", ["the in", "-n", "3", "--temperature", "0"]
+    pairs, tensors = miniature_model.miniature(work / "miniature.gguf", formats={name: ("q8_0", "q8_0") for name in miniature_model.FORMATS})
+    folder, words = work / "folder", ["the", "-n", "2", "--temperature", "0"]
     folder.mkdir()
     layers, others = miniature_model.folder_arrays(family_forward.Llama(pairs, tensors, rounds=False))
     miniature_model.write_safetensors(folder / "model.safetensors", layers | others)
@@ -77,7 +78,7 @@ def add_generate(commands):
     (folder / "tokenizer.json").write_text(json.dumps({
         "added_tokens": [{"id": len(names) - 1, "content": names[-1], "special": True}], "normalizer": None, "pre_tokenizer": byte_level,
         "model": {"type": "BPE", "vocab": {name: i for i, name in enumerate(names[:-1])}, "merges": pairs["tokenizer.ggml.merges"]}}))
-    (work / "requests").write_text("".join(json.dumps({"prompt": text, "n": 3, "temperature": 0}) + "\n" for text in ("the in", "a")))
+    (work / "requests").write_text("".join(json.dumps({"prompt": text, "n": 2, "temperature": 0}) + "\n" for text in ("the", "a")))
     commands |= {"generate": ["generate", work / "miniature.gguf", *words],
                  "generate_requests": ["generate", work / "miniature.gguf", "--requests", work / "requests"],
                  "generate_folder": ["generate", folder, *words],
@@ -153,7 +154,8 @@ def try_all(name, words):
     count = allocations(name)
     if LONG:
         turn, of = map(int, LONG.split("/")) if "/" in LONG else (0, 1)
-        tries = [(number, until) for number in range(1, count + 1) for until in (1, FOREVER)][turn::of]
+        step = 2 * count // SAMPLE_EMULATED if name == "generate_cuda" else 1
+        tries = [(number, until) for number in range(1, count + 1) for until in (1, FOREVER)][::step][turn::of]
     else:
         step = max(1, count // (SAMPLE_TIMED if name in TIMED else SAMPLE))
         tries = [(number, (1, FOREVER)[i % 2]) for i, number in enumerate(range(1, count + 1, step))]
@@ -164,7 +166,7 @@ def try_all(name, words):
 
 told = 0
 for name, words in COMMANDS.items():
-    if chosen and name not in chosen or not chosen and not LONG and name in ("run", "run_saved"):
+    if chosen and name not in chosen or not chosen and not LONG and name in ("run", "run_saved", "generate_cuda"):
         continue
     print(f"{name}: {try_all(name, words)} runs with a failing allocator")
     print("\n".join(failed[told:told + 100]), flush=True)

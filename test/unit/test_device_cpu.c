@@ -112,7 +112,9 @@ static void add_check(hr_device_cpu *cpu, hr_module *module) {
 static void test_open(void **state) {
     (void)state;
     hr_device *device = NULL;
-    assert_int_equal(hr_device_open(NULL, &device), HR_OK);
+    assert_int_equal(hr_device_open(NULL, &device), HR_OK); /* a GPU's where there is one */
+    hr_device_destroy(device);
+    assert_int_equal(hr_device_open("cpu", &device), HR_OK);
     assert_string_equal(hr_device_kind(device), "cpu");
     assert_true(strlen(hr_device_name(device)) > 0);
     assert_true(device->limits.threads >= 1);

@@ -2,7 +2,7 @@
  * arithmetic makes of them, at small and large extents. A limit that is far above what happens lets wrong
  * code pass.
  *
- * `test_tightness` takes a sample of the kernels, `test_tightness long` all of them.
+ * A sample of kernels and sizes; with HR_TEST_LONG=1 all of them.
  */
 #include "base/dtype.h"
 #include "run/check.h"
