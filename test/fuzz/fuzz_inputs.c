@@ -42,6 +42,8 @@ typedef struct target {
     void (*try)(const char *path, const input *input, uint64_t choice);
 } target;
 
+static const char *source; /* SOURCE */
+
 /* ---- random numbers ---- */
 
 static uint64_t state;
@@ -151,18 +153,91 @@ static void try_tuning(const char *path, const input *input, uint64_t choice) {
     hr_tune_database_close(database);
 }
 
-static void try_weights(const char *path, const input *input, uint64_t choice) {
+static hr_model *model_of(const char *path) {
     static hr_device *device;
     hr_model *model = NULL;
+    if (device || hr_device_open("cpu", &device) == HR_OK) hr_model_open(device, path, NULL, &model);
+    return model;
+}
+
+/* Its words as tokens, and as a turn of a chat; no step is run, which would be compiled. */
+static void try_model(const char *path, const input *input) {
+    hr_model *model = model_of(path);
     int32_t *tokens = NULL;
     size_t count = 0;
-    (void)choice;
-    if (!device && hr_device_open("cpu", &device) != HR_OK) return;
-    if (hr_model_open(device, path, NULL, &model) != HR_OK) return;
-    const size_t length = input->length < 512 ? input->length : 512;
+    char words[512], *chat = NULL;
+    if (!model) return;
+    const size_t length = input->length < sizeof words - 1 ? input->length : sizeof words - 1;
     if (hr_model_encode(model, input->data, length, HR_SPECIAL_AS_TOKENS, &tokens, &count) == HR_OK)
         free(tokens);
+    memcpy(words, input->data, length);
+    words[length] = 0;
+    if (hr_model_chat(model, &(hr_chat_turn){"user", words}, 1, &chat) == HR_OK) free(chat);
     hr_model_destroy(model);
+}
+
+static void try_weights(const char *path, const input *input, uint64_t choice) {
+    (void)choice;
+    try_model(path, input);
+}
+
+static void write_file(const char *path, const char *data, size_t length) {
+    FILE *file = fopen(path, "wb");
+    if (!file || fwrite(data, 1, length, file) != length || fclose(file) != 0) {
+        perror(path);
+        exit(3);
+    }
+}
+
+/* One of the texts of JSON that a folder of safetensors holds, the others being small. */
+static void try_folder(const char *path, const input *input, uint64_t choice) {
+    static const struct {
+        const char *name, *otherwise;
+    } files[] = {
+        {"config.json",
+         "{\"architectures\": [\"LlamaForCausalLM\"], \"hidden_size\": 16, \"intermediate_size\": "
+         "16, \"num_hidden_layers\": 1, \"num_attention_heads\": 2}"},
+        {"tokenizer.json",
+         "{\"added_tokens\": [], \"pre_tokenizer\": {\"type\": \"ByteLevel\", "
+         "\"add_prefix_space\": false, \"use_regex\": true}, \"model\": {\"type\": \"BPE\", "
+         "\"vocab\": {\"a\": 0}, \"merges\": []}}"},
+        {"tokenizer_config.json", "{}"},
+        {"model.safetensors.index.json", "{\"weight_map\": {\"w\": \"part.safetensors\"}}"},
+    };
+    static const char weights[] = "\x48\0\0\0\0\0\0\0{\"w\": {\"dtype\": \"BF16\", \"shape\": [2, 3], "
+                                  "\"data_offsets\": [0, 12]}}      twelve bytes";
+    (void)path;
+    mkdir("folder", 0700);
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        char name[64];
+        const bool its = choice % (sizeof files / sizeof *files) == i;
+        snprintf(name, sizeof name, "folder/%s", files[i].name);
+        write_file(name, its ? input->data : files[i].otherwise,
+                   its ? input->length : strlen(files[i].otherwise));
+    }
+    write_file("folder/part.safetensors", weights, sizeof weights - 1);
+    try_model("folder", input);
+}
+
+/* Of the smallest model there is. */
+static void try_requests(const char *path, const input *input, uint64_t choice) {
+    static hr_model *model;
+    const hr_generate_options defaults = {.size = sizeof defaults,
+                                          .sampling = {.size = sizeof defaults.sampling}};
+    hr_request *requests;
+    int count;
+    (void)input, (void)choice;
+    if (!model) {
+        char small[4096];
+        snprintf(small, sizeof small, "%s/test/fuzz/corpus_weights/llama.gguf", source);
+        model = model_of(small);
+    }
+    if (!model) {
+        printf("%s\n", hr_last_error());
+        exit(3);
+    }
+    if (hr_requests_read(model, path, &defaults, &requests, &count) == HR_OK)
+        hr_requests_destroy(requests, count);
 }
 
 static const target targets[] = {
@@ -174,6 +249,8 @@ static const target targets[] = {
      ".trace",
      try_trace},
     {"weights", {"test/fuzz/corpus_weights/*"}, ".gguf", try_weights},
+    {"folder", {"test/fuzz/corpus_folder/*", "test/fuzz/corpus_weights/*.json"}, ".json", try_folder},
+    {"requests", {"test/fuzz/corpus_requests/*"}, ".jsonl", try_requests},
     {"tuning", {"test/fuzz/corpus_tuning/*"}, ".txt", try_tuning},
 };
 enum { TARGETS = sizeof targets / sizeof *targets };
@@ -189,7 +266,7 @@ static int read_input(const char *path, input *out) {
     return out->data != NULL;
 }
 
-static int read_seeds(const char *source, const target *target, input *seeds) {
+static int read_seeds(const target *target, input *seeds) {
     int count = 0;
     for (int i = 0; i < 3 && target->seeds[i]; i++) {
         char pattern[4096];
@@ -315,19 +392,15 @@ static void limit_processor(int seconds) {
 static void try_input(const target *target, const input *input) {
     char path[64];
     snprintf(path, sizeof path, "fuzz_%s%s", target->name, target->ending);
-    FILE *file = fopen(path, "wb");
-    if (!file || fwrite(input->data, 1, input->length, file) != input->length || fclose(file) != 0) {
-        perror(path);
-        exit(3);
-    }
+    write_file(path, input->data, input->length);
     limit_processor(SLOW_SECONDS);
     target->try(path, input, draw(UINT64_MAX));
     limit_processor(0);
 }
 
-static void run_target(const char *source, const target *target, double seconds) {
+static void run_target(const target *target, double seconds) {
     static input seeds[SEEDS_MOST];
-    const int count = read_seeds(source, target, seeds);
+    const int count = read_seeds(target, seeds);
     long tried = 0;
     if (!count) {
         printf("%s: no seeds\n", target->name);
@@ -359,6 +432,7 @@ int main(int argc, char **argv) {
     const char *only = argc > 3 && strcmp(argv[3], "all") != 0 ? argv[3] : NULL;
     const bool replays = argc > 4 && strcmp(argv[2], "replay") == 0;
     if (argc < 3) return 2;
+    source = argv[1];
     const double seconds = replays ? 0 : atof(argv[2]);
     state = argc > 4 && !replays ? strtoull(argv[4], NULL, 0) : 1;
     if (!replays) printf("seed %llu\n", (unsigned long long)state);
@@ -371,7 +445,7 @@ int main(int argc, char **argv) {
                 try_input(&targets[i], &given);
             free(given.data);
         }
-        if (!replays) run_target(argv[1], &targets[i], seconds / (only ? 1 : TARGETS));
+        if (!replays) run_target(&targets[i], seconds / (only ? 1 : TARGETS));
     }
     return 0;
 }
