@@ -115,6 +115,8 @@ def test_safetensors(pairs, tensors):
     compare(model.feed(tokens, 20), family.logits(tokens), 1e-4, "safetensors")
     model.close()
     check("no tokenizer" in run(folder, "x", code=2).stderr, "a text for a model without a tokenizer")
+    (folder / "model.safetensors.index.json").write_text(json.dumps(dict(weight_map=index | {"x": "../miniature.gguf"})))
+    check("no name of a file" in run(folder, "x", code=2).stderr, "a file of another folder")
 
 
 def test_tokens(path, pairs):
@@ -196,6 +198,24 @@ def test_reader_left(path):
     done = subprocess.run([BUILD / "headroom", "generate", path, "the sea", "-n", "60"], stdout=write, stderr=subprocess.PIPE, encoding="utf-8")
     os.close(write)
     check("decode    1 token\n" in done.stderr, f"a pipe that nobody reads: {done.stderr}")
+
+
+def test_terminal(path):
+    """What would drive the terminal is left out of a text, the prompt's part of it, too; a pipe gets all of it."""
+    prompt = "a\x1b[2J\u009b7m\u202e\u061c\ufeffb\x07\u2066\u2028…é"
+    here, there = pty.openpty()
+    words = [BUILD / "headroom", "generate", path, prompt, "-n", "1", "--temperature", "0"]
+    done = subprocess.Popen(words, stdout=there, stderr=subprocess.DEVNULL)
+    os.close(there)
+    shown = b""
+    try:
+        while part := os.read(here, 1024):
+            shown += part
+    except OSError:  # the end, as Linux tells it
+        pass
+    os.close(here)
+    check(done.wait() == 0 and shown.decode().startswith("a[2J7mb…é"), f"on a terminal a text is {shown}")
+    check(run(path, prompt, "-n", 1, "--temperature", 0).stdout.startswith(prompt), "a pipe gets what the text holds")
 
 
 def test_interrupted_chat(path):
@@ -333,6 +353,7 @@ test_tokenizers()
 test_pieces()
 test_command(path)
 test_reader_left(path)
+test_terminal(path)
 test_interrupted_chat(path)
 test_progress(path, len(parts[0]["tokenizer.ggml.tokens"]))
 test_safetensors(*parts)

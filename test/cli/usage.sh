@@ -32,6 +32,7 @@ expect 0 "headroom 0." --version
 expect 2 'no command "rnu"; did you mean run?' rnu
 expect 2 "Possible are run explain emit grad roof bench sweep ladder generate record diagnose help" zzzzzz
 expect 2 'no command "nope"' help nope
+expect 2 "?a?b????c.hr: " run $'\xc2\x9ba\xe2\x80\xaeb\x1b\x07\xd8\x9c\xefc.hr' # what would drive a terminal, and no UTF-8
 expect 0 "usage: headroom run FILE.hr" help run
 expect 0 "usage: headroom roof" roof --help
 expect 0 "usage: headroom run" run -h

@@ -482,12 +482,10 @@ static void print_beginning(emitter *e, const hr_emit_options *options) {
         hr_print(e->p, "#pragma GCC diagnostic ignored \"-W%s\"", ignored[i]);
 }
 
-/* All of them, before a section asks for an instruction set: inline functions of a header, as memcpy is with
- * _FORTIFY_SOURCE, would else have it, too, and the next section could not take them in. */
-static const char includes_text[] =
-    "#include <stdbool.h>\n#include <stdint.h>\n#include <string.h>\n#include <math.h>\n"
-    "#ifdef _OPENMP\n#include <omp.h>\n#endif\n"
-    "#if defined __unix__ || defined __APPLE__\n#include <sched.h>\n#endif\n";
+/* Before a section asks for an instruction set, which inline functions of a header would else have, too. */
+static const char includes_text[] = "#include <stdbool.h>\n#include <stdint.h>\n#include <math.h>\n"
+                                    "#include <string.h>\n#ifdef _OPENMP\n#include <omp.h>\n#endif\n"
+                                    "#if defined __unix__ || defined __APPLE__\n#include <sched.h>\n#endif\n";
 
 /* The prelude's sections in use, the stages, and the functions that run them. */
 static hr_status print_code(emitter *e, hr_text *source) {
