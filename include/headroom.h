@@ -58,7 +58,7 @@ HR_API const char *hr_last_error(void);
 /* Whether a terminal may be sent the first character of `text`, of `left` bytes. Sentences, names of files
  * and what models say come from others: a control of 7 or 8 bits, a break of lines, an override of the
  * direction of writing, a sign without width and what is no UTF-8 may not. `length`: its bytes, 1 where it is
- * no UTF-8. */
+ * no UTF-8. Both may be NULL. */
 HR_API bool hr_character_is_shown(const char *text, size_t left, size_t *length);
 HR_API const char *hr_version(void);
 /* The folder of the library's kernels, where `use "rmsnorm.hr"` of a text finds them: $HEADROOM_KERNELS, else

@@ -84,11 +84,9 @@ size_t hr_utf8_take(const char *at, size_t left, uint32_t *code) {
 
 bool hr_character_is_shown(const char *text, size_t left, size_t *length) {
     uint32_t code;
-    *length = hr_utf8_take(text, left, &code);
-    if (!*length) {
-        *length = left > 0;
-        return false;
-    }
+    const size_t taken = text ? hr_utf8_take(text, left, &code) : 0;
+    if (length) *length = taken ? taken : left > 0;
+    if (!taken) return false;
     static const struct {
         uint32_t first, last;
     } hidden[] = {{0, 0x1f},        {0x7f, 0x9f},     {0x61c, 0x61c},   {0x200b, 0x200b}, {0x200e, 0x200f},

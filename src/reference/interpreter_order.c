@@ -101,8 +101,13 @@ static void follow_whole(row *r, int64_t before, const hr_lanes *a, const hr_lan
     r->bound[r->count] = r->lost;
 }
 
-static double bound_of(const row *r, int64_t most, double value, double unit, bool products) {
-    const double steps = (double)(r->count + 1 < most ? r->count + 1 : most);
+/* In how many roundings an element takes part. What is f64 has no wider type to be joined in. */
+static double roundings_of(const hr_fold *fold, const row *r) {
+    const int64_t most = fold->order.addends ? fold->order.addends : ROUNDINGS;
+    return (double)(fold->expr->type == HR_F64 || r->count + 1 < most ? r->count + 1 : most);
+}
+
+static double bound_of(const row *r, double steps, double value, double unit, bool products) {
     if (r->lost) return INFINITY;
     return isfinite(value) ? r->error + unit * (steps + 1) * (products ? 2 : 1) * r->size : 0;
 }
@@ -121,8 +126,7 @@ static void follow(const hr_fold *fold, row *r, double before, const hr_lanes *a
     }
     if (!isfinite(value) || r->error != r->error) r->error = 0;
     r->value[r->count] = value;
-    r->bound[r->count] =
-        bound_of(r, fold->order.addends ? fold->order.addends : ROUNDINGS, value, unit, products);
+    r->bound[r->count] = bound_of(r, roundings_of(fold, r), value, unit, products);
 }
 
 /* The next elements, as many as a strip holds; in `back` from the end. */

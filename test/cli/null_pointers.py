@@ -20,7 +20,7 @@ MAY_BE_NULL = {
     "hr_kernel_source": ["source", "header"], "hr_kernel_emit": ["options", "source", "header"], "hr_kernel_extent": ["name", "value"],
     "hr_kernel_dtype": ["name", "dtype"], "hr_argument_shape": ["steps"], "hr_kernel_execute": ["stream"],
     "hr_report_bench_line": ["row"], "hr_roof_load": ["device"], "hr_device_release": ["data"], "hr_device_release_pinned": ["data"], "hr_kernel_bind_list": ["arrays"],
-    "hr_device_threads_set": ["run", "context"],
+    "hr_character_is_shown": ["text", "length"], "hr_device_threads_set": ["run", "context"],
     "hr_model_open": ["options"], "hr_model_respond": ["options"], "hr_recording_begin": ["options"], "hr_model_feed": ["logits"], "hr_report_sequence_text": ["roof"], "hr_sequence_call_info": ["roof"],
 }
 NEVER_A_MISTAKE = {"progress", "context", "style", "stream", "progress_context"}
