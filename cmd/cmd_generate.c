@@ -395,7 +395,7 @@ static const flag flags[] = {
     {0, "requests", "FILE.jsonl",
      "go on with many texts at once, a JSON object a line: prompt or chat, n, temperature, top_k, top_p, "
      "min_p, seed; a line of JSON comes back for each"},
-    {0, "at-once", "N", "requests that share a step, 16 by default, at most 32"},
+    {0, "at-once", "N", "requests that share a step, 16 by default, at most 64"},
     {0, "context", "N", "tokens that there is room for; as many as the model was taught with by default"},
     {0, "device", "NAME", "cpu, cuda or cuda:I; cpu by default"},
     {0, "threads", "N", "all by default"},

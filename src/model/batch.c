@@ -5,6 +5,7 @@
  * (models/paged.hr), so a text does not depend on what shares its steps. Where pages run out, the request
  * that was admitted last gives its own up and is read again later.
  */
+#include "model/choose_tokens.h"
 #include "model/pages.h"
 
 #include "base/clock.h"
@@ -44,6 +45,7 @@ typedef struct batch {
     text *texts, *running[HR_BATCH_MOST];
     int count, running_count, ended, at_once;
     int64_t chunk, admissions, rows; /* rows: of the step that is built */
+    int64_t width;                   /* pages of the longest text, on a device of its own memory; else 0 */
     double begun;
     hr_batch_totals *totals;
 } batch;
@@ -176,9 +178,9 @@ static int64_t power_of_two(int64_t least) {
 }
 
 /* Where each running text's pages begin; their width, a power of two so that few numbers of pages have code.
- */
+ * Where bounds that are data spare what lies behind them: that of the longest text from the beginning. */
 static int64_t table_write(const batch *batch) {
-    int64_t most = WIDTH_LEAST;
+    int64_t most = WIDTH_LEAST > batch->width ? WIDTH_LEAST : batch->width;
     for (int i = 0; i < batch->running_count; i++)
         if (batch->running[i]->page_count > most) most = batch->running[i]->page_count;
     const int64_t width = power_of_two(most);
@@ -226,39 +228,36 @@ static void tokens_write(const batch *batch, int64_t rows) {
     }
 }
 
-static double log_probability(const float *logits, int64_t count, int32_t token) {
-    double largest = -INFINITY, sum = 0;
-    for (int64_t v = 0; v < count; v++)
-        largest = fmax(largest, logits[v]);
-    for (int64_t v = 0; v < count; v++)
-        sum += exp(logits[v] - largest);
-    return logits[token] - largest - log(sum);
-}
-
-static hr_status answer_take(batch *batch, text *text, const float *logits) {
+static void answer_take(batch *batch, text *text, const hr_token_choice *choice) {
     const int64_t limit = (int64_t)batch->pool.count * HR_PAGE_TOKENS, position = text->length;
     hr_response *out = text->out;
-    int32_t token;
-    HR_TRY(hr_model_sample(batch->model, logits, &text->request->sampling, position, &token));
-    out->log_probability += log_probability(logits, batch->model->vocabulary, token);
+    out->log_probability += choice->log_probability;
     if (position == text->request->count) out->first_seconds = hr_clock_seconds() - batch->begun;
-    if (hr_model_token_ends(batch->model, token)) {
+    if (hr_model_token_ends(batch->model, choice->token)) {
         text_end(batch, text, HR_END_STOP);
-        return HR_OK;
+        return;
     }
-    text->tokens[text->length++] = out->tokens[out->count++] = token;
+    text->tokens[text->length++] = out->tokens[out->count++] = choice->token;
     batch->totals->tokens++;
     if (out->count == text->request->most)
         text_end(batch, text, HR_END_MOST);
     else if (position == limit)
         text_end(batch, text, HR_END_CONTEXT);
-    return HR_OK;
 }
 
-/* Texts leave as they end, so the list is walked from its end: what moves was seen. */
-static hr_status answers_take(batch *batch, int64_t rows_of_logits) {
-    const float *logits =
-        (const float *)(const void *)batch->model->logits.host + rows_of_logits * batch->model->vocabulary;
+/* The last rows of logits are those of texts that have an answer, in the order of the list; what chooses
+ * their tokens is given all rows, so that few numbers of them have code. Texts leave as they end, so the list
+ * is walked from its end: what moves was seen. */
+static hr_status answers_take(batch *batch, int64_t rows) {
+    hr_token_choice choices[HR_BATCH_MOST] = {0};
+    int64_t row = rows;
+    for (int i = batch->running_count - 1; i >= 0; i--) {
+        const text *text = batch->running[i];
+        if (answers(text)) choices[--row] = (hr_token_choice){&text->request->sampling, text->length, 0, 0};
+    }
+    HR_TRY(hr_tokens_choose(batch->model, (const float *)(const void *)batch->model->logits.host, choices,
+                            (int)rows));
+    row = rows;
     for (int i = batch->running_count - 1; i >= 0; i--) {
         text *text = batch->running[i];
         const bool answered = answers(text);
@@ -266,29 +265,35 @@ static hr_status answers_take(batch *batch, int64_t rows_of_logits) {
         text->done += text->taken;
         text->taken = 0;
         pages_fill(batch, text);
-        if (!answered) continue;
-        logits -= batch->model->vocabulary;
-        HR_TRY(answer_take(batch, text, logits));
+        if (answered) answer_take(batch, text, &choices[--row]);
     }
     return HR_OK;
+}
+
+/* Rows of a step: few numbers have code. Where each would be compiled for seconds there are two of them: for
+ * texts that are written alone, and for a chunk. */
+static int64_t step_rows(const batch *batch) {
+    if (hr_device_memory_is_host(batch->model->device)) return power_of_two(batch->rows);
+    return power_of_two(batch->rows <= batch->at_once ? batch->at_once : batch->chunk);
 }
 
 static hr_status step_run(batch *batch) {
     struct hr_model *model = batch->model;
     hr_model_step *step;
     tokens_choose(batch);
-    int64_t rows = power_of_two(batch->rows), most;
+    int64_t rows = step_rows(batch), most = power_of_two(batch->at_once), least;
     do { /* once more where building the first step says that it needs more rows */
-        rows = rows > model->rows_least ? rows : model->rows_least;
-        most = rows < HR_BATCH_MOST ? rows : HR_BATCH_MOST;
+        least = model->rows_least;
+        rows = rows > least ? rows : least;
+        most = most > least ? most : least;
+        most = most < rows ? most : rows;
         HR_TRY(hr_model_step_get(model, rows, most, &model->pages, &step));
-    } while (rows < model->rows_least);
+    } while (least < model->rows_least);
     const int64_t width = table_write(batch);
     tokens_write(batch, rows);
     HR_TRY(hr_model_memory_send(model->device, &model->pages.memory, model->pages.memory.host,
                                 model->pages.memory.bytes));
     HR_TRY(hr_model_step_run(model, step, width));
-    HR_TRY(hr_model_logits_fetch(model, most));
     batch->totals->steps++;
     batch->totals->rows += batch->rows;
     return answers_take(batch, most);
@@ -298,6 +303,7 @@ static hr_status step_run(batch *batch) {
 
 static hr_status texts_make(batch *batch, const hr_request *requests, hr_response *out) {
     const int64_t limit = (int64_t)batch->pool.count * HR_PAGE_TOKENS;
+    int64_t longest = 0;
     batch->texts = hr_memory_zeros((size_t)batch->count + 1, sizeof *batch->texts);
     if (!batch->texts) return hr_fail(HR_OUT_OF_MEMORY, "no memory for %d requests", batch->count);
     for (int i = 0; i < batch->count; i++) {
@@ -324,7 +330,10 @@ static hr_status texts_make(batch *batch, const hr_request *requests, hr_respons
             return hr_fail(HR_OUT_OF_MEMORY, "no memory for request %d", i);
         memcpy(text->tokens, request->tokens, (size_t)request->count * sizeof *text->tokens);
         batch->totals->prompt_tokens += request->count;
+        longest = request->count + more > longest ? request->count + more : longest;
     }
+    if (!hr_device_memory_is_host(batch->model->device))
+        batch->width = (longest < limit ? longest : limit) / HR_PAGE_TOKENS;
     return HR_OK;
 }
 

@@ -7,19 +7,19 @@
 
 #include <string.h>
 
-/* name, number in GGUF, values and bytes of a block, the dtypes as which its bytes are given */
+/* name, number in GGUF, values and bytes of a block, the dtypes as which its bytes are given; its form */
 static const hr_block_format formats[] = {
-    {"f32", 0, 1, 4, 1, {HR_F32}},
-    {"f16", 1, 1, 2, 1, {HR_F16}},
-    {"bf16", 30, 1, 2, 1, {HR_BF16}},
-    {"q4_0", 2, 32, 18, 2, {HR_F16, HR_U8}},
-    {"q4_1", 3, 32, 20, 2, {HR_F16, HR_U8}},
-    {"q5_0", 6, 32, 22, 2, {HR_F16, HR_U8}},
-    {"q5_1", 7, 32, 24, 2, {HR_F16, HR_U8}},
-    {"q8_0", 8, 32, 34, 2, {HR_F16, HR_I8}},
-    {"q4_k", 12, 256, 144, 2, {HR_F16, HR_U8}},
-    {"q5_k", 13, 256, 176, 2, {HR_F16, HR_U8}},
-    {"q6_k", 14, 256, 210, 3, {HR_F16, HR_I8, HR_U8}},
+    {"f32", 0, 1, 4, 1, {HR_F32}, NULL},
+    {"f16", 1, 1, 2, 1, {HR_F16}, NULL},
+    {"bf16", 30, 1, 2, 1, {HR_BF16}, NULL},
+    {"q4_0", 2, 32, 18, 2, {HR_F16, HR_U8}, "int4"},
+    {"q4_1", 3, 32, 20, 2, {HR_F16, HR_U8}, "int4_least"},
+    {"q5_0", 6, 32, 22, 2, {HR_F16, HR_U8}, "int8"},
+    {"q5_1", 7, 32, 24, 2, {HR_F16, HR_U8}, "int8_least"},
+    {"q8_0", 8, 32, 34, 2, {HR_F16, HR_I8}, "int8"},
+    {"q4_k", 12, 256, 144, 2, {HR_F16, HR_U8}, "int4_least"},
+    {"q5_k", 13, 256, 176, 2, {HR_F16, HR_U8}, "int8_least"},
+    {"q6_k", 14, 256, 210, 3, {HR_F16, HR_I8, HR_U8}, "int8"},
 };
 #define FORMATS ((int)(sizeof formats / sizeof *formats))
 

@@ -3,7 +3,7 @@
  * In: a path, a device. Out: a model that can be fed. Nothing of a file is believed: shapes must be those
  * that the family's text says, and no tensor may be left over, which would be another model's.
  */
-#include "model/model.h"
+#include "model/choose_tokens.h"
 
 #include "base/dtype.h"
 #include "base/memory.h"
@@ -343,11 +343,6 @@ static void name_read(struct hr_model *model) {
         model->name[i] = iscntrl((unsigned char)name.at[i]) ? ' ' : name.at[i];
 }
 
-static hr_status sampling_load(const struct hr_model *model, const char *name, hr_kernel **out) {
-    const char *text = (const char *)hr_sampling_text;
-    return hr_kernel_load(model->device, "models/sampling.hr", text, strlen(text), name, out);
-}
-
 static hr_status model_read(struct hr_model *model, const char *path, const hr_model_options *options) {
     HR_TRY(hr_arena_create(ARENA_SIZE, &model->arena));
     HR_TRY(hr_weight_file_open(path, &model->file));
@@ -366,8 +361,8 @@ static hr_status model_read(struct hr_model *model, const char *path, const hr_m
     HR_TRY(memory_take(model));
     HR_TRY(hr_model_weights_place(model));
     model->threads = options->threads;
-    HR_TRY(sampling_load(model, "sample", &model->sampler));
-    return sampling_load(model, "likeliest", &model->likeliest);
+    return hr_device_memory_is_host(model->device) ? hr_sampling_load(model, "sample", &model->sampler)
+                                                   : hr_choices_load(model);
 }
 
 hr_status hr_model_open(hr_device *device, const char *path, const hr_model_options *options,
@@ -399,7 +394,7 @@ void hr_model_destroy(hr_model *model) {
     for (int i = 0; i < model->kernel_count; i++)
         hr_kernel_destroy(model->kernels[i].kernel);
     hr_kernel_destroy(model->sampler);
-    hr_kernel_destroy(model->likeliest);
+    hr_choices_release(model);
     for (int i = 0; i < model->text.cache_count; i++)
         if (model->caches[i].data)
             hr_device_release(model->device, model->caches[i].data, model->caches[i].size);

@@ -37,7 +37,7 @@ typedef struct hr_model_weight {
     hr_weight **layer;
 } hr_model_weight;
 
-/* A weight as pack_FORMAT lays it out: in memory of its own. */
+/* A weight as pack_FORMAT or place_FORMAT lays it out: in memory of its own. */
 enum { HR_PACKED_MOST = 5 };
 
 typedef struct hr_packed_weight {
@@ -55,7 +55,7 @@ typedef struct hr_model_cache {
     size_t size;
 } hr_model_cache;
 
-enum { HR_PAGE_TOKENS = 16, HR_BATCH_MOST = 32 }; /* tokens of a page; requests of a step */
+enum { HR_PAGE_TOKENS = 16, HR_BATCH_MOST = 64 }; /* tokens of a page; requests of a step */
 
 /* Where the tokens of a step lie whose requests keep theirs in pages of the caches: what the kernels of
  * models/paged.hr are given, as the host writes it. */
@@ -66,6 +66,24 @@ typedef struct hr_model_pages {
         *place;   /* of each token: its request, how many it sees, where it goes; -1 = nowhere */
     int64_t most; /* pages of a request */
 } hr_model_pages;
+
+/* Kernels of models/sampling.hr that choose tokens of rows, and what they are given: choose_tokens.c. */
+typedef enum hr_choice_kernel {
+    HR_LARGEST,
+    HR_NARROW_BY_COUNT,
+    HR_NARROW_BY_SHARE,
+    HR_RAISE_FLOOR,
+    HR_SHARES,
+    HR_CHOOSE,
+    HR_CHOICE_KERNELS
+} hr_choice_kernel;
+
+typedef struct hr_model_choices {
+    hr_kernel *kernels[HR_CHOICE_KERNELS];
+    hr_model_memory table;
+    void *parts; /* of all rows, f64; none before top_p asks for them */
+    size_t parts_bytes;
+} hr_model_choices;
 
 /* The sequence for so many tokens of which so many give logits. */
 typedef struct hr_model_step {
@@ -95,7 +113,8 @@ struct hr_model {
     hr_model_kernel kernels[HR_MODEL_KERNELS_MOST];
     int kernel_count;
     int64_t context, vocabulary, past;
-    hr_kernel *sampler, *likeliest;
+    hr_kernel *sampler; /* where the device sees the host's memory, else: */
+    hr_model_choices choices;
 
     hr_model_memory tokens; /* of a step, i32, and behind them their positions */
     hr_model_memory logits; /* rows of the vocabulary, f32, HR_MODEL_ANSWERS of them */
@@ -126,17 +145,23 @@ hr_status hr_model_kernel_find(struct hr_model *model, const char *name, const h
 hr_status hr_model_kernel_of(struct hr_model *model, const char *name, const char *suffix,
                              const hr_model_kernel **out);
 
+/* A kernel of models/sampling.hr. */
+hr_status hr_sampling_load(const struct hr_model *model, const char *name, hr_kernel **out);
+
 /* ---- weight_packed.c ---- */
 
-/* The weight packed by pack_FORMAT of models/packed.hr, once; *out NULL where there is no such kernel, or its
- * rows are no groups of sixteen. */
+/* The weight packed once, by pack_FORMAT of models/packed.hr; *out NULL where there is no such kernel, or its
+ * rows are no groups of sixteen. Where the device does not see the host's memory: by place_FORMAT of
+ * models/blocks.hr, and weight->data is memory of the device. */
 hr_status hr_model_weight_pack(struct hr_model *model, const hr_weight *weight, const hr_packed_weight **out);
+/* The same, NULL where it was not packed. */
+const hr_packed_weight *hr_model_weight_packed(const struct hr_model *model, const hr_weight *weight);
 void hr_model_packed_release(struct hr_model *model);
 
 /* ---- weight_place.c ---- */
 
-/* Brings all weights to a device that does not see the host's memory. Matrices in blocks become numbers of 16
- * bits. Weights whose rows a text joins lie behind each other then, where their dtypes agree. */
+/* Brings all weights to a device that does not see the host's memory, matrices in blocks in a form of
+ * models/blocks.hr. Others whose rows a text joins lie behind each other then, where their dtypes agree. */
 hr_status hr_model_weights_place(struct hr_model *model);
 
 /* ---- step.c ---- */

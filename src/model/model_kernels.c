@@ -29,8 +29,9 @@ typedef struct shared_text {
 
 static const shared_text shared[] = {
     {"models/layers.hr", hr_layers_text, true},  {"models/weights.hr", hr_weights_text, false},
-    {"models/packed.hr", hr_packed_text, false}, {"models/paged.hr", hr_paged_text, true},
-    {"models/cached.hr", hr_cached_text, true},  {"models/alone.hr", hr_alone_text, true}};
+    {"models/packed.hr", hr_packed_text, false}, {"models/blocks.hr", hr_blocks_text, false},
+    {"models/paged.hr", hr_paged_text, true},    {"models/cached.hr", hr_cached_text, true},
+    {"models/alone.hr", hr_alone_text, true}};
 
 static hr_status kernel_load(struct hr_model *model, hr_model_kernel *out) {
     if (has_kernel(model->family_text, out->name)) {
@@ -71,4 +72,9 @@ hr_status hr_model_kernel_of(struct hr_model *model, const char *name, const cha
     char whole[128];
     snprintf(whole, sizeof whole, "%s_%s", name, suffix);
     return hr_model_kernel_find(model, whole, out);
+}
+
+hr_status hr_sampling_load(const struct hr_model *model, const char *name, hr_kernel **out) {
+    const char *text = (const char *)hr_sampling_text;
+    return hr_kernel_load(model->device, "models/sampling.hr", text, strlen(text), name, out);
 }

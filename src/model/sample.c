@@ -1,9 +1,10 @@
 /* Choosing a token from logits.
  *
  * In: a row of logits, what is likely enough. Out: a token. The host finds the least logit that is kept; a
- * kernel draws. Its random numbers depend on the seed and the position alone.
+ * kernel draws. Its random numbers depend on the seed and the position alone. Where the host has not the
+ * logits, kernels do both: choose_tokens.c.
  */
-#include "model/model.h"
+#include "model/choose_tokens.h"
 
 #include "base/memory.h"
 
@@ -83,72 +84,86 @@ static bool is_answer(const struct hr_model *model, const float *logits) {
     return at >= answers->host && at < answers->host + answers->bytes;
 }
 
-/* The row where kernels find it: as the last step left it, or brought there. */
-static hr_status row_send(struct hr_model *model, const float *logits, hr_array *out) {
-    const size_t bytes = (size_t)model->vocabulary * sizeof *logits;
-    *out = (hr_array){.size = sizeof *out,
-                      .data = (void *)(uintptr_t)logits,
-                      .dtype = HR_F32,
-                      .rank = 1,
-                      .shape = &model->vocabulary};
-    if (hr_device_memory_is_host(model->device)) return HR_OK;
-    if (is_answer(model, logits)) {
-        out->data = hr_model_memory_at(&model->logits, logits);
-        return HR_OK;
-    }
-    out->data = model->drawn.device;
-    return hr_device_upload(model->device, model->drawn.device, logits, bytes);
-}
-
-/* The token that a kernel chooses, the last of its arrays. */
-static hr_status choose(struct hr_model *model, hr_kernel *kernel, hr_array *arrays, int count,
-                        int32_t *out) {
-    int64_t *token = (int64_t *)(void *)(model->drawn.host + (size_t)model->vocabulary * sizeof(float));
-    arrays[count - 1] = scalar_of(HR_I64, hr_model_memory_at(&model->drawn, token));
-    HR_TRY(hr_kernel_execute(kernel, arrays, count, NULL));
-    HR_TRY(hr_model_memory_fetch(model->device, &model->drawn, token, sizeof *token));
-    *out = (int32_t)*token;
-    return HR_OK;
-}
-
-static hr_status likeliest_choose(struct hr_model *model, const float *logits, int32_t *out) {
-    hr_array arrays[2];
-    if (hr_device_memory_is_host(model->device)) {
-        *out = likeliest(logits, model->vocabulary);
-        return HR_OK;
-    }
-    HR_TRY(row_send(model, logits, arrays));
-    return choose(model, model->likeliest, arrays, 2, out);
+/* On a device of its own memory: the row as the last step left it, or brought there. */
+static hr_status choose_there(struct hr_model *model, const float *logits, hr_token_choice *choices,
+                              int count) {
+    void *row = model->drawn.device;
+    if (is_answer(model, logits))
+        row = hr_model_memory_at(&model->logits, logits);
+    else
+        HR_TRY(hr_device_upload(model->device, row, logits, (size_t)model->vocabulary * sizeof *logits));
+    return hr_tokens_choose_there(model, row, choices, count);
 }
 
 static hr_status draw(struct hr_model *model, const float *logits, float least, const hr_sampling *sampling,
                       int64_t position, int32_t *out) {
-    int64_t seed = (int64_t)(sampling->seed & INT64_MAX >> 10); /* a scalar is handed over as an f64 */
+    int64_t seed = hr_sampling_seed(sampling), token;
     double temperature = sampling->temperature;
-    hr_array arrays[6];
-    HR_TRY(row_send(model, logits, arrays));
-    arrays[1] = scalar_of(HR_F32, &least);
-    arrays[2] = scalar_of(HR_F64, &temperature);
-    arrays[3] = scalar_of(HR_I64, &seed);
-    arrays[4] = scalar_of(HR_I64, &position);
-    return choose(model, model->sampler, arrays, 6, out);
+    const hr_array arrays[] = {{.size = sizeof(hr_array),
+                                .data = (void *)(uintptr_t)logits,
+                                .dtype = HR_F32,
+                                .rank = 1,
+                                .shape = &model->vocabulary},
+                               scalar_of(HR_F32, &least),
+                               scalar_of(HR_F64, &temperature),
+                               scalar_of(HR_I64, &seed),
+                               scalar_of(HR_I64, &position),
+                               scalar_of(HR_I64, &token)};
+    HR_TRY(hr_kernel_execute(model->sampler, arrays, 6, NULL));
+    *out = (int32_t)token;
+    return HR_OK;
 }
 
 static hr_status likely_draw(struct hr_model *model, const float *logits, const hr_sampling *sampling,
                              int64_t position, int32_t *out) {
     const size_t bytes = (size_t)model->vocabulary * sizeof(float);
     float *values = hr_memory_take(bytes);
-    hr_status status = HR_OK;
     if (!values) return hr_fail(HR_OUT_OF_MEMORY, "no memory to sample");
-    if (is_answer(model, logits) && !hr_device_memory_is_host(model->device))
-        status = hr_device_download(model->device, values, hr_model_memory_at(&model->logits, logits), bytes);
-    else
-        memcpy(values, logits, bytes);
+    memcpy(values, logits, bytes);
     for (int64_t v = 0; v < model->vocabulary; v++)
         if (isnan(values[v])) values[v] = -INFINITY;
     const float least = least_kept(values, model->vocabulary, sampling);
     free(values);
-    return status == HR_OK ? draw(model, logits, least, sampling, position, out) : status;
+    return draw(model, logits, least, sampling, position, out);
+}
+
+static double log_probability(const float *logits, int64_t count, int32_t token) {
+    double largest = -INFINITY, sum = 0;
+    for (int64_t v = 0; v < count; v++)
+        largest = fmax(largest, logits[v]);
+    for (int64_t v = 0; v < count; v++)
+        sum += exp(logits[v] - largest);
+    return logits[token] - largest - log(sum);
+}
+
+static hr_status choose_here(struct hr_model *model, const float *logits, const hr_sampling *sampling,
+                             int64_t position, int32_t *out) {
+    if (sampling->temperature > 0) return likely_draw(model, logits, sampling, position, out);
+    *out = likeliest(logits, model->vocabulary);
+    return HR_OK;
+}
+
+static hr_status sampling_check(const hr_sampling *sampling) {
+    if (sampling->size < sizeof *sampling)
+        return hr_fail(HR_BAD_INPUT, "what says how to sample does not say its size");
+    const bool sane = sampling->temperature >= 0 && sampling->top_k >= 0 && sampling->top_p >= 0 &&
+                      sampling->top_p <= 1 && sampling->min_p >= 0 && sampling->min_p <= 1;
+    if (!sane || !isfinite(sampling->temperature))
+        return hr_fail(HR_BAD_INPUT, "temperature and top_k are at least 0, top_p and min_p from 0 to 1");
+    return HR_OK;
+}
+
+hr_status hr_tokens_choose(struct hr_model *model, const float *logits, hr_token_choice *choices, int count) {
+    for (int i = 0; i < count; i++)
+        if (choices[i].sampling) HR_TRY(sampling_check(choices[i].sampling));
+    if (!hr_device_memory_is_host(model->device)) return choose_there(model, logits, choices, count);
+    for (int i = 0; i < count; i++, logits += model->vocabulary) {
+        hr_token_choice *choice = &choices[i];
+        if (!choice->sampling) continue;
+        HR_TRY(choose_here(model, logits, choice->sampling, choice->position, &choice->token));
+        choice->log_probability = log_probability(logits, model->vocabulary, choice->token);
+    }
+    return HR_OK;
 }
 
 hr_status hr_model_sample(hr_model *model, const float *logits, const hr_sampling *sampling, int64_t position,
@@ -157,12 +172,10 @@ hr_status hr_model_sample(hr_model *model, const float *logits, const hr_samplin
     HR_TRY(hr_pointer_check(logits, "logits", __func__));
     HR_TRY(hr_pointer_check(sampling, "sampling", __func__));
     HR_TRY(hr_pointer_check(out, "place for the result", __func__));
-    if (sampling->size < sizeof *sampling)
-        return hr_fail(HR_BAD_INPUT, "what says how to sample does not say its size");
-    bool sane = sampling->temperature >= 0 && sampling->top_k >= 0 && sampling->top_p >= 0 &&
-                sampling->top_p <= 1 && sampling->min_p >= 0 && sampling->min_p <= 1;
-    if (!sane || !isfinite(sampling->temperature))
-        return hr_fail(HR_BAD_INPUT, "temperature and top_k are at least 0, top_p and min_p from 0 to 1");
-    return sampling->temperature == 0 ? likeliest_choose(model, logits, out)
-                                      : likely_draw(model, logits, sampling, position, out);
+    HR_TRY(sampling_check(sampling));
+    if (hr_device_memory_is_host(model->device)) return choose_here(model, logits, sampling, position, out);
+    hr_token_choice choice = {.sampling = sampling, .position = position};
+    HR_TRY(choose_there(model, logits, &choice, 1));
+    *out = choice.token;
+    return HR_OK;
 }

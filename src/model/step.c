@@ -6,7 +6,7 @@
  * their bytes, to the kernel that bears the format's name: linear_q4_1. Where there is none, or many rows
  * share the work, the weight is written out as numbers first.
  */
-#include "model/step_shapes.h"
+#include "model/step_operands.h"
 
 #include "base/dtype.h"
 #include "base/memory.h"
@@ -17,120 +17,10 @@
 /* From so many rows on a product of numbers adds up in one order, whatever their number; those of
  * whole-number dots always do. */
 #define SAME_ORDER_ROWS 32
-#define FEW_ROWS        8 /* up to which a product reads the blocks themselves */
+#define FEW_ROWS        8  /* up to which a product reads the blocks themselves */
+#define HALVED_GROUP    32 /* numbers whose sum models/blocks.hr keeps */
+#define HALVED_ROWS     64 /* the same of models/blocks.hr */
 #define ARGUMENTS_MOST  32
-
-/* ---- what a call is given ---- */
-
-/* Leading subscripts take a place; the last one may say where the array begins. */
-static hr_status subscripts_apply(const hr_step_builder *builder, const hr_operand_text *text, int first,
-                                  hr_operand *of) {
-    for (int i = first; i < text->subscript_count; i++) {
-        hr_sequence_array *array = &of->array;
-        hr_step_size at, end, skipped;
-        bool from = text->from && i == text->subscript_count - 1;
-        if (array->rank == 0) return hr_step_wrong(builder, text->name, "has fewer axes than subscripts");
-        HR_TRY(hr_step_evaluate(builder, text->subscripts[i], &at));
-        HR_TRY(hr_step_located(builder, hr_step_sum(at, (hr_step_size){!from, 0}, &end)));
-        if (!hr_step_is_at_most(builder, at, end) || !hr_step_is_at_most(builder, end, array->shape[0]))
-            return hr_step_wrong(builder, text->name, "is shorter than the place that is named");
-        HR_TRY(hr_step_elements(builder, array, 1, &skipped));
-        HR_TRY(hr_step_located(builder, hr_step_product(at, skipped, &skipped)));
-        HR_TRY(hr_step_located(builder, hr_step_sum(array->offset, skipped, &array->offset)));
-        if (from) {
-            array->shape[0].fixed -= at.fixed;
-            array->shape[0].scaled -= at.scaled;
-            continue;
-        }
-        memmove(array->shape, array->shape + 1, (size_t)(--array->rank) * sizeof *array->shape);
-    }
-    return HR_OK;
-}
-
-/* Which layer the first subscript means, of `layers`. */
-static hr_status layer_find(const hr_step_builder *builder, const hr_operand_text *text, int64_t layers,
-                            int64_t *out) {
-    hr_step_size at;
-    if (text->subscript_count < 1)
-        return hr_step_wrong(builder, text->name, "has layers; say which one: NAME[l]");
-    HR_TRY(hr_step_evaluate(builder, text->subscripts[0], &at));
-    if (at.scaled || at.fixed < 0 || at.fixed >= layers)
-        return hr_step_wrong(builder, text->name, "has no such layer");
-    *out = at.fixed;
-    return HR_OK;
-}
-
-static hr_status cache_take(const hr_step_builder *builder, const hr_operand_text *text,
-                            const hr_model_cache *cache, hr_operand *out) {
-    int64_t layer = 0, elements = 1;
-    if (cache->layers > 0) HR_TRY(layer_find(builder, text, cache->layers, &layer));
-    out->kind = HR_OPERAND_BEGIN;
-    out->array = hr_step_array(builder->model->cache_dtype, cache->data);
-    out->array.rank = cache->rank;
-    for (int axis = 0; axis < cache->rank; axis++) {
-        out->array.shape[axis] = (hr_step_size){cache->shape[axis], 0};
-        elements *= cache->shape[axis];
-    }
-    out->array.offset.fixed = layer * elements;
-    return subscripts_apply(builder, text, cache->layers > 0, out);
-}
-
-static const hr_model_cache *cache_named(const struct hr_model *model, const char *name) {
-    for (int i = 0; i < model->text.cache_count; i++)
-        if (strcmp(model->caches[i].name, name) == 0) return &model->caches[i];
-    return NULL;
-}
-
-static hr_named_buffer *buffer_named(hr_step_builder *builder, const char *name) {
-    for (int i = 0; i < builder->name_count; i++)
-        if (strcmp(builder->names[i].name, name) == 0) return &builder->names[i];
-    return NULL;
-}
-
-static const hr_model_weight *weight_named(const struct hr_model *model, const char *name) {
-    for (int i = 0; i < model->text.weight_count; i++)
-        if (strcmp(model->weights[i].name, name) == 0) return &model->weights[i];
-    for (int i = 0; i < model->text.join_count; i++)
-        if (model->has_joined && strcmp(model->joined[i].name, name) == 0) return &model->joined[i];
-    return NULL;
-}
-
-/* A weight in *weight, anything else in *out. */
-static hr_status operand_take(hr_step_builder *builder, const hr_operand_text *text, hr_operand *out,
-                              const hr_weight **weight) {
-    struct hr_model *model = builder->model;
-    const hr_named_buffer *buffer = buffer_named(builder, text->name);
-    *weight = NULL;
-    if (buffer) {
-        *out = buffer->operand;
-        return subscripts_apply(builder, text, 0, out);
-    }
-    const hr_model_weight *of = weight_named(model, text->name);
-    if (of) {
-        int64_t layer = 0;
-        if (of->is_layered) HR_TRY(layer_find(builder, text, of->layers, &layer));
-        *weight = of->layer[layer];
-        return HR_OK;
-    }
-    for (int i = 0; i < model->text.number_count; i++)
-        if (model->numbers[i].name && strcmp(model->numbers[i].name, text->name) == 0) {
-            *out = (hr_operand){HR_OPERAND_EXACT, hr_step_array(HR_F64, &model->numbers[i].value)};
-            return HR_OK;
-        }
-    const hr_model_cache *cache = cache_named(model, text->name);
-    if (cache) return cache_take(builder, text, cache, out);
-    return hr_step_wrong(builder, text->name, "is no weight, cache, number or result of a call before");
-}
-
-static void view_operand(const hr_weight *weight, int number, hr_operand *out) {
-    hr_weight_view view;
-    hr_weight_view_make(weight, number, &view);
-    out->kind = HR_OPERAND_EXACT;
-    out->array = hr_step_array(view.array.dtype, view.array.data);
-    out->array.rank = view.array.rank;
-    for (int axis = 0; axis < view.array.rank; axis++)
-        out->array.shape[axis] = (hr_step_size){view.shape[axis], 0};
-}
 
 /* ---- calls ---- */
 
@@ -159,7 +49,7 @@ static hr_status result_make(hr_step_builder *builder, const char *name, hr_dtyp
         out->array.data = builder->model->logits.device;
     else
         return hr_step_wrong(builder, name, "are not A rows of V numbers in f32");
-    hr_named_buffer *named = buffer_named(builder, name);
+    hr_named_buffer *named = hr_step_buffer_named(builder, name);
     if (!named) {
         if (builder->name_count == HR_STEP_NAMES_MOST)
             return hr_step_wrong(builder, name, "is one name more than a step may have");
@@ -175,9 +65,9 @@ static hr_status result_make(hr_step_builder *builder, const char *name, hr_dtyp
 static hr_status result_place(hr_step_builder *builder, const hr_step_solving *solving, int argument,
                               const hr_argument *declared, const hr_operand_text *target, const char *put,
                               hr_operand *out) {
-    const hr_model_cache *cache = cache_named(builder->model, target->name);
+    const hr_model_cache *cache = hr_step_cache_named(builder->model, target->name);
     if (cache && !builder->by_place) {
-        HR_TRY(cache_take(builder, target, cache, out));
+        HR_TRY(hr_step_cache_take(builder, target, cache, out));
         return hr_step_shape(solving, argument, declared, out);
     }
     *out = (hr_operand){HR_OPERAND_NEW, hr_step_array(declared->dtype, NULL)};
@@ -203,7 +93,7 @@ static hr_operand place_operand(const hr_step_builder *builder) {
 /* Results that are to go into caches, each to the places of its tokens. */
 static hr_status results_put(hr_step_builder *builder, const hr_operand_text *targets, int count) {
     for (int i = 0; i < count; i++) {
-        const hr_model_cache *cache = cache_named(builder->model, targets[i].name);
+        const hr_model_cache *cache = hr_step_cache_named(builder->model, targets[i].name);
         const hr_model_kernel *of;
         hr_operand given[3];
         if (!cache) continue;
@@ -211,9 +101,9 @@ static hr_status results_put(hr_step_builder *builder, const hr_operand_text *ta
         layer.subscript_count = cache->layers > 0;
         layer.from = false;
         HR_TRY(hr_model_kernel_find(builder->model, builder->pages ? "put_paged" : "put_cached", &of));
-        HR_TRY(cache_take(builder, &layer, cache, &given[0]));
+        HR_TRY(hr_step_cache_take(builder, &layer, cache, &given[0]));
         given[1] = place_operand(builder);
-        given[2] = buffer_named(builder, put_names[i])->operand;
+        given[2] = hr_step_buffer_named(builder, put_names[i])->operand;
         HR_TRY(call_add(builder, of, given, 3, NULL, 0));
     }
     return HR_OK;
@@ -249,21 +139,22 @@ static hr_status call_add(hr_step_builder *builder, const hr_model_kernel *of, h
     return builder->by_place ? results_put(builder, targets, target_count) : HR_OK;
 }
 
-/* The rows of a weight as numbers: rows_FORMAT over all of them. */
+/* The rows of a weight as numbers: rows_FORMAT over all of them, or halves_FORM. */
 static hr_status weight_write_out(hr_step_builder *builder, const hr_weight *weight, hr_operand *out) {
     static const hr_operand_text target = {.name = "numbers"};
+    const int first = weight->data ? 1 : 0, views = hr_step_view_count(builder->model, weight);
     const hr_model_kernel *of;
-    hr_operand given[1 + HR_BLOCK_VIEWS_MOST] = {
+    hr_operand given[1 + HR_PACKED_MOST] = {
         {HR_OPERAND_DENSE, hr_step_array(HR_I32, builder->model->rows.device)}};
-    HR_TRY(hr_model_kernel_of(builder->model, "rows", weight->format->name, &of));
+    HR_TRY(hr_model_kernel_of(builder->model, first ? "rows" : "halves", hr_step_weight_suffix(weight), &of));
     if (!of || weight->rank != 2)
         return hr_step_wrong(builder, weight->name, "is stored in a way that no kernel reads");
     given[0].array.rank = 1;
     given[0].array.shape[0] = (hr_step_size){weight->shape[0], 0};
-    for (int i = 0; i < weight->format->view_count; i++)
-        view_operand(weight, i, &given[1 + i]);
-    HR_TRY(call_add(builder, of, given, 1 + weight->format->view_count, &target, 1));
-    *out = buffer_named(builder, target.name)->operand;
+    for (int i = 0; i < views; i++)
+        hr_step_view(builder->model, weight, i, &given[first + i]);
+    HR_TRY(call_add(builder, of, given, first + views, &target, 1));
+    *out = hr_step_buffer_named(builder, target.name)->operand;
     out->kind = HR_OPERAND_EXACT;
     out->array.rank = 2;
     out->array.shape[0] = (hr_step_size){weight->shape[0], 0};
@@ -271,28 +162,40 @@ static hr_status weight_write_out(hr_step_builder *builder, const hr_weight *wei
     return HR_OK;
 }
 
-/* No name of a text has spaces. */
-static const hr_operand_text quantised_names[] = {{.name = "quantised"},
-                                                  {.name = "quantised low"},
-                                                  {.name = "quantised scales"},
-                                                  {.name = "quantised sums"}};
-enum { QUANTISED = sizeof quantised_names / sizeof *quantised_names };
+/* A kernel that gives what several weights are multiplied with in fewer bits, and its results: no name of a
+ * text has spaces. */
+typedef struct hr_rounding {
+    const char *kernel;
+    int count;
+    hr_operand_text names[4];
+} hr_rounding;
 
-/* The operand in 8 bits: of one that several weights share, once. */
-static hr_status quantise(hr_step_builder *builder, const hr_operand *given, hr_operand *out) {
-    const hr_sequence_array *array = &given->array, *known = &builder->quantised;
+static const hr_rounding quantised = {"quantise",
+                                      4,
+                                      {{.name = "quantised"},
+                                       {.name = "quantised low"},
+                                       {.name = "quantised scales"},
+                                       {.name = "quantised sums"}}};
+static const hr_rounding halved = {
+    "halve_groups", 3, {{.name = "halves"}, {.name = "sums of halves"}, {.name = "scales of halves"}}};
+enum { ROUNDED_MOST = 4 };
+
+/* The operand in fewer bits: of one that several weights share, once. */
+static hr_status operand_round(hr_step_builder *builder, const hr_rounding *by, const hr_operand *given,
+                               hr_operand *out) {
+    const hr_sequence_array *array = &given->array, *known = &builder->rounded;
     const hr_model_kernel *of;
     const bool again = array->buffer >= 0 && array->buffer == known->buffer &&
                        hr_step_equal(array->offset, known->offset) &&
                        hr_step_equal(array->shape[0], known->shape[0]);
     if (!again) {
-        hr_operand copy = {HR_OPERAND_DENSE, *array};
-        HR_TRY(hr_model_kernel_find(builder->model, "quantise", &of));
-        HR_TRY(call_add(builder, of, &copy, 1, quantised_names, QUANTISED));
-        builder->quantised = *array;
+        hr_operand copy = *given;
+        HR_TRY(hr_model_kernel_find(builder->model, by->kernel, &of));
+        HR_TRY(call_add(builder, of, &copy, 1, by->names, by->count));
+        builder->rounded = *array;
     }
-    for (int i = 0; i < QUANTISED; i++)
-        out[i] = buffer_named(builder, quantised_names[i].name)->operand;
+    for (int i = 0; i < by->count; i++)
+        out[i] = hr_step_buffer_named(builder, by->names[i].name)->operand;
     return HR_OK;
 }
 
@@ -302,7 +205,8 @@ static hr_status packed_call(hr_step_builder *builder, const hr_weight *weight, 
     const hr_model_statement *statement = builder->statement;
     const hr_model_kernel *of;
     const hr_packed_weight *packed;
-    hr_operand given[HR_PACKED_MOST + QUANTISED];
+    hr_operand given[HR_PACKED_MOST + ROUNDED_MOST];
+    const hr_operand dense = {HR_OPERAND_DENSE, with->array};
     char name[64];
     *done = false;
     snprintf(name, sizeof name, "%s_packed", statement->name);
@@ -312,15 +216,52 @@ static hr_status packed_call(hr_step_builder *builder, const hr_weight *weight, 
     if (!packed) return HR_OK;
     for (int i = 0; i < packed->count; i++)
         given[i] = (hr_operand){HR_OPERAND_EXACT, packed->arrays[i]};
-    HR_TRY(quantise(builder, with, given + packed->count));
+    HR_TRY(operand_round(builder, &quantised, &dense, given + packed->count));
     *done = true;
-    return call_add(builder, of, given, packed->count + QUANTISED, statement->targets,
+    return call_add(builder, of, given, packed->count + quantised.count, statement->targets,
                     statement->target_count);
+}
+
+/* The same where the device does not see the host's memory: in 16 bits. Up to HALVED_ROWS rows read the
+ * blocks themselves; for more these are written out. */
+static hr_status halved_call(hr_step_builder *builder, const hr_weight *weight, const hr_operand *with,
+                             const hr_model_kernel *many) {
+    const hr_model_statement *statement = builder->statement;
+    const hr_model_kernel *of = many;
+    hr_operand given[HR_PACKED_MOST + ROUNDED_MOST], rounded[ROUNDED_MOST];
+    hr_operand grouped = {HR_OPERAND_EXACT, with->array};
+    hr_step_size elements, *shape = grouped.array.shape;
+    int count = 0;
+    HR_TRY(hr_step_elements(builder, &with->array, 0, &elements));
+    const int64_t rows = elements.fixed / weight->shape[1];
+    const bool few = !weight->data && rows <= HALVED_ROWS;
+    grouped.array.rank = 3;
+    shape[0] = (hr_step_size){rows, 0};
+    shape[1] = (hr_step_size){weight->shape[1] / HALVED_GROUP, 0};
+    shape[2] = (hr_step_size){HALVED_GROUP, 0};
+    HR_TRY(operand_round(builder, &halved, &grouped, rounded));
+    if (few) {
+        HR_TRY(hr_model_kernel_of(builder->model, statement->name, weight->format->form, &of));
+        if (!of) return hr_step_wrong(builder, weight->name, "is stored in a way that no kernel reads");
+        for (int views = hr_step_view_count(builder->model, weight); count < views; count++)
+            hr_step_view(builder->model, weight, count, &given[count]);
+        given[count++] = rounded[0];
+        given[count++] = rounded[1];
+    } else {
+        if (weight->data)
+            hr_step_view(builder->model, weight, 0, &given[count++]);
+        else
+            HR_TRY(weight_write_out(builder, weight, &given[count++]));
+        given[count++] = rounded[0];
+    }
+    given[count++] = rounded[2];
+    return call_add(builder, of, given, count, statement->targets, statement->target_count);
 }
 
 typedef struct call_operands {
     const hr_weight *weight; /* the one in blocks, NULL = there is none */
-    int weight_at, count;
+    const hr_weight *matrix; /* the last one of two axes */
+    int weight_at, matrix_at, count;
     hr_operand items[HR_OPERANDS_MOST + HR_BLOCK_VIEWS_MOST];
     bool multiplies;  /* by a matrix */
     int64_t elements; /* of the first one that is neither weight nor number */
@@ -328,13 +269,18 @@ typedef struct call_operands {
 
 static hr_status operands_take(hr_step_builder *builder, call_operands *out) {
     const hr_model_statement *statement = builder->statement;
+    const struct hr_model *model = builder->model;
     *out = (call_operands){.count = statement->operand_count};
     for (int i = 0; i < statement->operand_count; i++) {
         const hr_weight *weight;
-        HR_TRY(operand_take(builder, &statement->operands[i], &out->items[i], &weight));
+        HR_TRY(hr_step_operand_take(builder, &statement->operands[i], &out->items[i], &weight));
         out->multiplies |= weight && weight->rank > 1 && strcmp(statement->name, "rows") != 0;
+        if (weight && weight->rank == 2) {
+            out->matrix = weight;
+            out->matrix_at = i;
+        }
         if (weight && weight->format->values == 1)
-            view_operand(weight, 0, &out->items[i]);
+            hr_step_view(model, weight, 0, &out->items[i]);
         else if (weight && out->weight)
             return hr_step_wrong(builder, statement->operands[i].name,
                                  "is a second weight in blocks, and a call takes one");
@@ -351,13 +297,13 @@ static hr_status operands_take(hr_step_builder *builder, call_operands *out) {
 }
 
 /* The blocks as arrays in the place of the weight. */
-static void views_insert(call_operands *operands) {
+static void views_insert(const struct hr_model *model, call_operands *operands) {
     const hr_weight *weight = operands->weight;
-    int more = weight->format->view_count - 1, at = operands->weight_at;
+    int more = hr_step_view_count(model, weight) - 1, at = operands->weight_at;
     memmove(&operands->items[at + 1 + more], &operands->items[at + 1],
             (size_t)(operands->count - at - 1) * sizeof *operands->items);
     for (int i = 0; i <= more; i++)
-        view_operand(weight, i, &operands->items[at + i]);
+        hr_step_view(model, weight, i, &operands->items[at + i]);
     operands->count += more;
 }
 
@@ -368,8 +314,19 @@ static const char *file_kind(const struct hr_model *model) {
 static bool reads_cache(const hr_step_builder *builder) {
     const hr_model_statement *statement = builder->statement;
     for (int i = 0; i < statement->operand_count; i++)
-        if (cache_named(builder->model, statement->operands[i].name)) return true;
+        if (hr_step_cache_named(builder->model, statement->operands[i].name)) return true;
     return false;
+}
+
+/* What is multiplied with a cache of 16 bits, in as many. */
+static hr_status operand_halve(hr_step_builder *builder, hr_operand *operand) {
+    static const hr_operand_text target = {.name = "in 16 bits"}; /* no name of a text has spaces */
+    const hr_model_kernel *halve;
+    if (builder->model->cache_dtype != HR_F16 || operand->array.dtype != HR_F32) return HR_OK;
+    HR_TRY(hr_model_kernel_find(builder->model, "halve", &halve));
+    HR_TRY(call_add(builder, halve, operand, 1, &target, 1));
+    *operand = hr_step_buffer_named(builder, target.name)->operand;
+    return HR_OK;
 }
 
 /* What reads a cache reads pages of it. */
@@ -384,6 +341,7 @@ static hr_status paged_call(hr_step_builder *builder, call_operands *operands) {
         return hr_step_wrong(builder, statement->name,
                              "reads a cache, and there is no kernel of its name and _paged: requests keep "
                              "their tokens in pages");
+    HR_TRY(operand_halve(builder, &operands->items[0]));
     row.array.rank = 2;
     row.array.shape[0] = (hr_step_size){HR_BATCH_MOST, 0};
     row.array.shape[1] = (hr_step_size){0, 1};
@@ -410,26 +368,33 @@ static hr_status cached_kernel(hr_step_builder *builder, const hr_model_kernel *
 
 /* What reads a cache reads all of it up to its token's position, what it multiplies it with in 16 bits. */
 static hr_status cached_call(hr_step_builder *builder, call_operands *operands) {
-    static const hr_operand_text target = {.name = "in 16 bits"}; /* no name of a text has spaces */
     const hr_model_statement *statement = builder->statement;
-    const hr_model_kernel *of, *halve;
+    const hr_model_kernel *of;
     hr_argument first;
     HR_TRY(cached_kernel(builder, &of));
     HR_TRY(hr_kernel_argument(of->kernel, 0, &first));
-    if (first.dtype == HR_F16 && operands->items[0].array.dtype == HR_F32) {
-        HR_TRY(hr_model_kernel_find(builder->model, "halve", &halve));
-        HR_TRY(call_add(builder, halve, &operands->items[0], 1, &target, 1));
-        operands->items[0] = buffer_named(builder, target.name)->operand;
-    }
+    if (first.dtype == HR_F16) HR_TRY(operand_halve(builder, &operands->items[0]));
     operands->items[operands->count++] = place_operand(builder);
     return call_add(builder, of, operands->items, operands->count, statement->targets,
                     statement->target_count);
 }
 
+/* Whether a matrix is multiplied with numbers of 16 bits: one in blocks, or of such numbers itself where many
+ * rows share the work. */
+static bool is_halved(const hr_step_builder *builder, const call_operands *operands) {
+    const hr_weight *matrix = operands->matrix;
+    if (hr_device_memory_is_host(builder->model->device) || !operands->multiplies || operands->count != 2 ||
+        !matrix)
+        return false;
+    const int64_t width = matrix->shape[1];
+    return !matrix->data || (strcmp(matrix->format->name, "f16") == 0 && width % HALVED_GROUP == 0 &&
+                             operands->elements > FEW_ROWS * width);
+}
+
 static hr_status statement_call(hr_step_builder *builder) {
     const hr_model_statement *statement = builder->statement;
     struct hr_model *model = builder->model;
-    const hr_model_kernel *plain, *special = NULL;
+    const hr_model_kernel *plain, *halves, *special = NULL;
     call_operands operands;
     HR_TRY(operands_take(builder, &operands));
     if (builder->by_place && reads_cache(builder))
@@ -437,7 +402,7 @@ static hr_status statement_call(hr_step_builder *builder) {
     HR_TRY(hr_model_kernel_find(model, statement->name, &plain));
     if (!plain) HR_TRY(hr_model_kernel_of(model, statement->name, file_kind(model), &plain));
     if (operands.weight)
-        HR_TRY(hr_model_kernel_of(model, statement->name, operands.weight->format->name, &special));
+        HR_TRY(hr_model_kernel_of(model, statement->name, hr_step_weight_suffix(operands.weight), &special));
     if (!plain && !special)
         return hr_step_wrong(builder, statement->name, "is no kernel of this text or of models/weights.hr");
     if (operands.weight && operands.count == 2 && hr_device_memory_is_host(model->device)) {
@@ -446,10 +411,15 @@ static hr_status statement_call(hr_step_builder *builder) {
         if (done) return HR_OK;
     }
     if (operands.multiplies) model->rows_least = SAME_ORDER_ROWS;
+    if (is_halved(builder, &operands)) {
+        HR_TRY(hr_model_kernel_of(model, statement->name, "halves", &halves));
+        if (halves)
+            return halved_call(builder, operands.matrix, &operands.items[1 - operands.matrix_at], halves);
+    }
     bool few =
         operands.weight && operands.elements <= FEW_ROWS * operands.weight->shape[operands.weight->rank - 1];
     if (operands.weight && special && (few || strcmp(statement->name, "rows") == 0)) {
-        views_insert(&operands);
+        views_insert(model, &operands);
         plain = special;
     } else if (operands.weight)
         HR_TRY(weight_write_out(builder, operands.weight, &operands.items[operands.weight_at]));
@@ -494,7 +464,7 @@ static hr_status statements_build(hr_step_builder *builder) {
             i = loop;
         }
     }
-    if (!buffer_named(builder, "logits"))
+    if (!hr_step_buffer_named(builder, "logits"))
         return hr_step_wrong(builder, "logits", "are given by no call of the step");
     return HR_OK;
 }
@@ -509,9 +479,11 @@ hr_status hr_model_step_build(struct hr_model *model, int64_t tokens, int64_t an
     builder->answers = answers;
     builder->pages = pages;
     builder->by_place = pages || !hr_device_memory_is_host(model->device);
-    builder->quantised.buffer = -1;
+    builder->rounded.buffer = -1;
     builder->step_most = pages ? pages->most : model->context - tokens;
-    const bool alone = tokens == 1 && !pages && model->has_joined && model->text.alone.count > 0;
+    /* model->packed: blocks are read by kernels of their own */
+    const bool alone = builder->by_place && tokens == 1 && !pages && !model->packed && model->has_joined &&
+                       model->text.alone.count > 0;
     builder->text = alone ? &model->text.alone : &model->text.step;
     builder->statement = builder->text->statements;
     extent_set(model, "T", (hr_step_size){tokens, 0});

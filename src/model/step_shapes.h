@@ -35,7 +35,7 @@ typedef struct hr_step_builder {
     int name_count;
     const hr_model_pages *pages; /* NULL: one text, whose tokens follow each other in the caches */
     bool by_place;               /* what is cached goes to places that are data, and is read from there */
-    hr_sequence_array quantised; /* what the buffers of quantised_names hold in 8 bits; buffer -1 = nothing */
+    hr_sequence_array rounded;   /* what is there in fewer bits; buffer -1 = nothing */
 } hr_step_builder;
 
 #define HR_STEP_EXTENTS_MOST 16

@@ -22,6 +22,7 @@ typedef struct hr_block_format {
     int values, bytes;
     int view_count;
     hr_dtype views[HR_BLOCK_VIEWS_MOST]; /* as what a block's bytes are given to kernels */
+    const char *form; /* of models/blocks.hr, in which place_NAME lays it out; NULL: not in blocks */
 } hr_block_format;
 
 /* NULL where this number, or name, is none that is known. */

@@ -1,7 +1,8 @@
-/* Weights laid out for whole-number dots, once: pack_FORMAT of models/packed.hr.
+/* Weights in blocks laid out for products, once: by pack_FORMAT of models/packed.hr for whole-number dots,
+ * and by place_FORMAT of models/blocks.hr where the device does not see the host's memory.
  *
- * In: a matrix in blocks, as it lies in its file. Out: the arrays that linear_packed_FORMAT begins with, in
- * memory of the device.
+ * In: a matrix in blocks, as in its file, where the device sees it. Out: the arrays that
+ * linear_packed_FORMAT, or linear_FORM, begins with, in memory of the device.
  */
 #include "model/model.h"
 
@@ -19,6 +20,7 @@ enum {
 
 typedef struct packing {
     const hr_kernel *kernel;
+    int64_t rows; /* of the weight, in one of the kernel's */
     int64_t extents[EXTENTS_MOST];
     int64_t shapes[ARGUMENTS_MOST][HR_SEQUENCE_RANK];
     hr_array arrays[ARGUMENTS_MOST];
@@ -33,7 +35,7 @@ static hr_status extents_find(const hr_weight *weight, packing *out) {
         if (i == EXTENTS_MOST || (!rows && !blocks))
             return hr_fail(HR_INTERNAL, "a kernel that packs %s has another extent than N and G: %s",
                            weight->format->name, name);
-        out->extents[i] = rows ? weight->shape[0] / ROWS : weight->shape[1] / weight->format->values;
+        out->extents[i] = rows ? weight->shape[0] / out->rows : weight->shape[1] / weight->format->values;
     }
     return HR_OK;
 }
@@ -89,10 +91,10 @@ static hr_status arrays_make(struct hr_model *model, const hr_weight *weight, pa
     return HR_OK;
 }
 
-static hr_status pack(struct hr_model *model, const hr_weight *weight, hr_kernel *kernel,
+static hr_status pack(struct hr_model *model, const hr_weight *weight, int64_t rows, hr_kernel *kernel,
                       hr_packed_weight *out) {
     const int count = hr_kernel_argument_count(kernel), views = weight->format->view_count;
-    packing packing = {.kernel = kernel};
+    packing packing = {.kernel = kernel, .rows = rows};
     if (count > ARGUMENTS_MOST || count <= views || count - views > HR_PACKED_MOST)
         return hr_fail(HR_INTERNAL, "a kernel that packs %s has %d arguments", weight->format->name, count);
     HR_TRY(extents_find(weight, &packing));
@@ -112,21 +114,29 @@ static void packed_release(struct hr_model *model, hr_packed_weight *packed) {
 /* A matrix of which packing failed is packed anew by the next step. */
 hr_status hr_model_weight_pack(struct hr_model *model, const hr_weight *weight,
                                const hr_packed_weight **out) {
+    const bool here = hr_device_memory_is_host(model->device);
+    const int64_t rows = here ? ROWS : 1;
     const hr_model_kernel *of;
     *out = NULL;
-    if (weight->rank != 2 || weight->shape[0] % ROWS) return HR_OK;
-    HR_TRY(hr_model_kernel_of(model, "pack", weight->format->name, &of));
+    if (weight->rank != 2 || weight->shape[0] % rows) return HR_OK;
+    HR_TRY(hr_model_kernel_of(model, here ? "pack" : "place", weight->format->name, &of));
     if (!of) return HR_OK;
     if (!model->packed)
         model->packed = hr_memory_zeros((size_t)model->file->weight_count + 1, sizeof *model->packed);
     if (!model->packed) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a model");
     hr_packed_weight *packed = &model->packed[weight - model->file->weights];
-    const hr_status status = packed->count ? HR_OK : pack(model, weight, of->kernel, packed);
+    const hr_status status = packed->count ? HR_OK : pack(model, weight, rows, of->kernel, packed);
     if (status == HR_OK)
         *out = packed;
     else
         packed_release(model, packed);
     return status;
+}
+
+const hr_packed_weight *hr_model_weight_packed(const struct hr_model *model, const hr_weight *weight) {
+    const bool known = model->packed && weight->format->values > 1;
+    const hr_packed_weight *packed = known ? &model->packed[weight - model->file->weights] : NULL;
+    return packed && packed->count ? packed : NULL;
 }
 
 void hr_model_packed_release(struct hr_model *model) {

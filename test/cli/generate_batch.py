@@ -184,7 +184,7 @@ def test_requests_file(path):
         check(what in said, f"{text}: {said}")
     check("no --chat" in run(path, "--requests", file, "--chat", code=2).stderr, "--requests with --chat")
     file.write_text('{"prompt": "x"}')
-    check("up to 32" in run(path, "--requests", file, "--at-once", 33, code=2).stderr, "too many at once")
+    check("up to 64" in run(path, "--requests", file, "--at-once", 65, code=2).stderr, "too many at once")
 
 
 path, other = WORK / "miniature.gguf", WORK / "other.gguf"

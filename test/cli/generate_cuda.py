@@ -12,12 +12,13 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(sys.argv[2]) / "test/support"))
-from miniature_model import BUILD, Model, WORK, check, failed, folder_arrays, library, miniature, run, write_config, write_safetensors
+from miniature_model import BUILD, Model, Sampling, WORK, check, failed, folder_arrays, library, miniature, run, write_config, write_safetensors
 import family_forward
 import gguf_files
 import numpy as np
 
 HALF = 5e-3  # keys, values and scores of 16 bits
+BLOCKS = 8e-3  # and what weights in blocks are multiplied with
 
 
 def has_gpu():
@@ -28,7 +29,7 @@ def has_gpu():
     return good
 
 
-def compare(path, vocabulary, family, what):
+def compare(path, vocabulary, family, what, most=HALF):
     tokens = [int(token) for token in np.random.default_rng(7).integers(0, vocabulary - 2, 9)]
     wanted = family.logits(tokens)
     model = Model(path, vocabulary, device="cuda")
@@ -38,19 +39,58 @@ def compare(path, vocabulary, family, what):
     model.close()
     error = np.abs(np.concatenate(got) - wanted).max() / wanted.std()
     print(f"{what}: logits within {error:.2g} of their spread", flush=True)
-    check(error < HALF, f"{what}: logits are {error:.2g} of their spread away from those of f64")
+    check(error < most, f"{what}: logits are {error:.2g} of their spread away from those of f64")
     check((again == got[2]).all(), f"{what}: the token behind a shorter context has other logits than before")
 
 
 def test_formats(path):
-    """Eleven formats of weights; q, k and v of other ones each, so that no product is all three."""
+    """Eleven formats of weights, each layer of others."""
     pairs, tensors = miniature(path)
     vocabulary = len(pairs["tokenizer.ggml.tokens"])
-    compare(path, vocabulary, family_forward.Llama(pairs, tensors, rounds=False), "formats of blocks")
+    compare(path, vocabulary, family_forward.Llama(pairs, tensors, rounds=False), "formats of blocks", BLOCKS)
     words = (path, "the in", "-n", 6, "--json", "--temperature")
     for temperature in (0, 0.8):
         ours, theirs = (json.loads(run(*words, temperature, "--device", device).stdout)["text"] for device in ("cuda", "cpu"))
         check(ours == theirs, f"at temperature {temperature} a GPU says {ours!r} and a CPU {theirs!r}")
+    plain, guessed = (json.loads(run(path, "the the the the", "-n", 8, "--json", "--temperature", 0, "--device", "cuda", *more).stdout)
+                      for more in ((), ("--draft", 2)))
+    check(plain["text"] == guessed["text"], f"with guesses a GPU says {guessed['text']!r}, without {plain['text']!r}")
+    test_sampling(path, vocabulary)
+    test_requests(path)
+
+
+def sampled(model, logits, temperature, top_k, top_p, min_p, seed, position):
+    sampling = Sampling(ctypes.sizeof(Sampling), temperature, top_k, top_p, min_p, seed)
+    row, token = (ctypes.c_float * len(logits))(*logits), ctypes.c_int32(-1)
+    model.done(library.hr_model_sample(model.model, row, ctypes.byref(sampling), ctypes.c_int64(position), ctypes.byref(token)))
+    return token.value
+
+
+def test_sampling(path, vocabulary):
+    """The same tokens as on a CPU, whose host sorts: likely ones, equal ones, far ones, none that are numbers."""
+    random = np.random.default_rng(3)
+    here, there = Model(path, vocabulary), Model(path, vocabulary, device="cuda")
+    plain = random.standard_normal(vocabulary).astype(np.float32)
+    rows = {"plain": 3 * plain, "equals": np.round(plain), "one far": np.where(np.arange(vocabulary) == 7, np.float32(1e30), plain),
+            "tiny": plain * np.float32(1e-38), "masked": np.where(plain > 0.5, plain, -np.inf), "not numbers": np.where(plain > 0.5, np.nan, 2 * plain),
+            "only masked": np.full(vocabulary, -np.inf), "one infinite": np.where(np.arange(vocabulary) == 9, np.inf, plain)}
+    ways = [(0, 0, 0, 0), (0.8, 40, 0.95, 0.05), (1, 0, 0, 0), (1, 5, 1, 0), (1, 0, 0.6, 0), (2, 1, 0.5, 0), (1, vocabulary - 1, 0.999, 0), (1, 0, 0, 0.3), (5, 3, 1e-9, 0)]
+    for name, row in rows.items():
+        for way in ways:
+            for position in (0, 77, 1 << 40):
+                wanted, got = (sampled(model, row.astype(np.float32), *way, 11, position) for model in (here, there))
+                check(wanted == got, f"{name}, sampled by {way} at {position}: {got} on a GPU, {wanted} on a CPU")
+    here.close()
+    there.close()
+
+
+def test_requests(path):
+    """At once, in pages: the tokens of a CPU."""
+    lines = [dict(prompt="the in" + " the" * (i % 3), n=3 + i % 3, temperature=0 if i % 2 else 0.9, seed=i) for i in range(4)]
+    file = WORK / "cuda.jsonl"
+    file.write_text("\n".join(map(json.dumps, lines)) + "\n")
+    texts = [[json.loads(line)["text"] for line in run(path, "--requests", file, "--device", device).stdout.splitlines()] for device in ("cuda", "cpu")]
+    check(texts[0] == texts[1], f"requests on a GPU: {texts[0]}, on a CPU: {texts[1]}")
 
 
 def test_folder(folder):

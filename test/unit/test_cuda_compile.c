@@ -269,15 +269,17 @@ static void test_library_compiles(void **state) {
 
 /* ---- what a model's step calls ---- */
 
-static const unsigned char *const step_texts[] = {hr_layers_text, hr_cached_text, hr_alone_text,
-                                                  hr_sampling_text};
+static const unsigned char *const step_texts[] = {hr_layers_text, hr_cached_text,   hr_paged_text,
+                                                  hr_alone_text,  hr_sampling_text, hr_blocks_text};
 
-/* A Llama of a billion parameters, one token; extents of no name here are the defaults. */
+/* A Llama of a billion parameters, one token; extents of no name here are the defaults. Those of
+ * models/blocks.hr have other names: G of their groups of S numbers. */
 static const struct {
     const char *name;
     int64_t extent;
-} step_extents[] = {{"T", 1},  {"C", 2048}, {"F", 8192}, {"H", 32},   {"K", 8},      {"R", 4},  {"D", 64},
-                    {"E", 32}, {"S", 4096}, {"M", 2048}, {"N", 2048}, {"V", 128256}, {"P", 100}};
+} step_extents[] = {{"T", 1},   {"C", 2048}, {"F", 8192}, {"H", 32},   {"K", 8},    {"R", 4},
+                    {"D", 64},  {"E", 32},   {"S", 4096}, {"M", 2048}, {"N", 2048}, {"V", 128256},
+                    {"P", 100}, {"G", 64},   {"B", 64},   {"Q", 64},   {"A", 1}};
 
 static void step_kernel_make(const hr_function *function, int compute) {
     int64_t extents[EXTENTS_MAX];

@@ -1,0 +1,28 @@
+/* What the calls of a step are given: weights, caches, buffers, as their operands name them.
+ *
+ * In: an operand of the family's text. Out: an array, or the weight that kernels are given as one or several.
+ */
+#ifndef HR_MODEL_STEP_OPERANDS_H
+#define HR_MODEL_STEP_OPERANDS_H
+
+#include "model/step_shapes.h"
+
+/* NULL where none has this name. */
+const hr_model_cache *hr_step_cache_named(const struct hr_model *model, const char *name);
+hr_named_buffer *hr_step_buffer_named(hr_step_builder *builder, const char *name);
+
+/* A cache, or a layer of it, from the row that the operand names. */
+hr_status hr_step_cache_take(const hr_step_builder *builder, const hr_operand_text *text,
+                             const hr_model_cache *cache, hr_operand *out);
+/* A weight in *weight, anything else in *out. */
+hr_status hr_step_operand_take(hr_step_builder *builder, const hr_operand_text *text, hr_operand *out,
+                               const hr_weight **weight);
+
+/* The arrays as which kernels are given a weight: as it was packed for a device of its own memory, else over
+ * its bytes. */
+int hr_step_view_count(const struct hr_model *model, const hr_weight *weight);
+void hr_step_view(const struct hr_model *model, const hr_weight *weight, int number, hr_operand *out);
+/* How the names of kernels that read the weight end. */
+const char *hr_step_weight_suffix(const hr_weight *weight);
+
+#endif
