@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """A language model on a GPU, one text at a time: tokens a second, their share of the copy roof, PyTorch beside it.
 
-  generate_gpu.py BUILD [--shapes 1b,8b] [--tokens N] [--prompt N] [--folder DIR] [--compile] [--profile] [--out FILE.md]
+  generate_gpu.py BUILD [--shapes 1b,8b] [--format bf16|q4_0|q4_1|q8_0] [--tokens N] [--prompt N] [--batch N] [--folder DIR]
+                  [--compile] [--profile] [--out FILE.md]
 
-in:   BUILD/libheadroom.so. A Llama of each shape is written to DIR (/dev/shm by default) in bf16 with random weights, as
-      Hugging Face has it, and removed afterwards.
+in:   BUILD/libheadroom.so. A Llama of each shape is written to DIR (/dev/shm by default) with random weights and removed
+      afterwards: in bf16 as Hugging Face has it, in blocks as GGUF.
 out:  a row a shape. `share`: bytes of the weights that a token reads, over its time, over what a copy moves in a second.
       PyTorch: the same weights, static cache, a CUDA graph of a token's step; --compile: torch.compile over it as well.
+
+--batch: as many texts of 1024 tokens at once, by hr_model_respond: tokens/s of steps in which all are written, and of
+reading them; PyTorch's step of as many, at the same length.
 
 Logits of a prompt and of tokens behind it are compared with PyTorch's in f32 from the same weights: the largest difference
 over their spread. --profile: the launches of one token's step in order, with what each takes.
@@ -17,6 +21,7 @@ import ctypes
 import json
 import shutil
 import statistics
+import struct
 import time
 from ctypes import byref, c_char, c_char_p, c_double, c_int, c_int32, c_int64, c_size_t, c_uint64, c_void_p
 from pathlib import Path
@@ -28,7 +33,7 @@ import torch.nn.functional as F
 #         layers, width, inner, heads, heads of keys, head, vocabulary, tied
 SHAPES = {"8b": (32, 4096, 14336, 32, 8, 128, 128256, False), "1b": (16, 2048, 8192, 32, 8, 64, 128256, True),
           "tiny": (2, 512, 1024, 8, 2, 64, 1024, True)}
-THETA, EPS, CONTEXT = 500000.0, 1e-5, 4096
+THETA, EPS, CONTEXT, CONTEXT_MOST = 500000.0, 1e-5, 4096, 1 << 17
 
 
 class Shape:
@@ -66,6 +71,68 @@ def weights_make(shape):
     return made
 
 
+# ---- blocks ----
+
+BLOCKS = {"q4_0": (2, 18), "q4_1": (3, 20), "q8_0": (8, 34)}  # number in GGUF, bytes of 32 values
+
+
+def blocks_make(shape, form):
+    """Blocks of random bytes and alike scales; the weights that they are, in f16."""
+    torch.manual_seed(1)
+    made, weights = {}, {}
+    for name, axes in shape.tensors():
+        if len(axes) == 1:
+            weights[name] = (1 + 0.1 * torch.randn(axes, device="cuda")).half()
+            made[name] = weights[name].float()
+            continue
+        groups, scale = axes[0] * axes[1] // 32, axes[1] ** -0.5 / (74 if form == "q8_0" else 4.6)
+        d = (scale * (0.75 + 0.5 * torch.rand(groups, 1, device="cuda"))).half()
+        q = torch.randint(0, 256, (groups, 32 if form == "q8_0" else 16), device="cuda", dtype=torch.uint8)
+        numbers = q.view(torch.int8).half() if form == "q8_0" else torch.cat([q & 15, q >> 4], 1).half() - (8 if form == "q4_0" else 0)
+        m = -(7.5 * d.float()).half()
+        weights[name] = (d * numbers + (m if form == "q4_1" else 0)).view(axes)
+        if "q_proj" in name or "k_proj" in name:  # neighbours turn in GGUF, halves in Llama below
+            weights[name] = weights[name].view(-1, shape.head // 2, 2, axes[1]).transpose(1, 2).reshape(axes)
+        head = [d.view(torch.uint8), m.view(torch.uint8)] if form == "q4_1" else [d.view(torch.uint8)]
+        made[name] = torch.cat(head + [q], 1)
+    return made, weights
+
+
+def string(text):
+    raw = text.encode()
+    return struct.pack("<Q", len(raw)) + raw
+
+
+def gguf_write(path, shape, form, blocks):
+    names = {"model.embed_tokens": "token_embd", "model.norm": "output_norm", "lm_head": "output", "input_layernorm": "attn_norm",
+             "self_attn.q_proj": "attn_q", "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
+             "post_attention_layernorm": "ffn_norm", "mlp.gate_proj": "ffn_gate", "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+    whole = {"block_count": shape.layers, "context_length": CONTEXT_MOST, "embedding_length": shape.width, "feed_forward_length": shape.inner,
+             "attention.head_count": shape.heads, "attention.head_count_kv": shape.shared, "rope.dimension_count": shape.head}
+    pairs = [string("general.architecture") + struct.pack("<I", 8) + string("llama")]
+    pairs += [string(f"llama.{key}") + struct.pack("<II", 4, value) for key, value in whole.items()]
+    pairs += [string(f"llama.{key}") + struct.pack("<If", 6, value)
+              for key, value in (("attention.layer_norm_rms_epsilon", EPS), ("rope.freq_base", THETA))]
+    tokens = [f"<0x{i:02X}>" for i in range(256)] + [f"t{i}" for i in range(256, shape.vocabulary)]
+    pairs += [string("tokenizer.ggml.model") + struct.pack("<I", 8) + string("llama"),
+              string("tokenizer.ggml.tokens") + struct.pack("<IIQ", 9, 8, len(tokens)) + b"".join(map(string, tokens)),
+              string("tokenizer.ggml.scores") + struct.pack("<IIQ", 9, 6, len(tokens)) + np.zeros(len(tokens), np.float32).tobytes(),
+              string("tokenizer.ggml.token_type") + struct.pack("<IIQ", 9, 5, len(tokens)) + np.array([6] * 256 + [1] * (len(tokens) - 256), np.int32).tobytes()]
+    heads, at = [], 0
+    for (name, axes), block in zip(shape.tensors(), blocks.values()):
+        parts = name.removesuffix(".weight").removeprefix("model.layers.").split(".", 1)
+        ours = f"blk.{parts[0]}.{names[parts[1]]}" if name.startswith("model.layers.") else names[name.removesuffix(".weight")]
+        heads.append(string(ours + ".weight") + struct.pack(f"<I{len(axes)}QIQ", len(axes), *reversed(axes), BLOCKS[form][0] if len(axes) == 2 else 0, at))
+        at += -(-block.numel() * block.element_size() // 32) * 32
+    text = b"GGUF" + struct.pack("<IQQ", 3, len(heads), len(pairs)) + b"".join(pairs) + b"".join(heads)
+    with open(path, "wb") as file:
+        file.write(text + b"\0" * (-len(text) % 32))
+        for block in blocks.values():
+            raw = block.contiguous().view(torch.uint8).cpu().numpy()
+            raw.tofile(file)
+            file.write(b"\0" * (-raw.size % 32))
+
+
 def folder_write(folder, shape, weights):
     folder.mkdir(parents=True)
     head, at = {}, 0
@@ -82,7 +149,7 @@ def folder_write(folder, shape, weights):
     (folder / "config.json").write_text(json.dumps(dict(
         architectures=["LlamaForCausalLM"], hidden_size=shape.width, intermediate_size=shape.inner, num_hidden_layers=shape.layers,
         num_attention_heads=shape.heads, num_key_value_heads=shape.shared, head_dim=shape.head, rms_norm_eps=EPS, rope_theta=THETA,
-        max_position_embeddings=CONTEXT, tie_word_embeddings=shape.tied)))
+        max_position_embeddings=CONTEXT_MOST, tie_word_embeddings=shape.tied)))
 
 
 # ---- headroom ----
@@ -103,6 +170,26 @@ class Generation(ctypes.Structure):
 
 class ModelOptions(ctypes.Structure):
     _fields_ = [("size", c_size_t), ("text_path", c_char_p), ("context", c_int64), ("threads", c_int)]
+
+
+class Request(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("tokens", ctypes.POINTER(c_int32)), ("count", c_int64), ("most", c_int64), ("sampling", Sampling)]
+
+
+class Response(ctypes.Structure):
+    _fields_ = [("tokens", ctypes.POINTER(c_int32)), ("count", c_int64), ("end", c_int), ("reused", c_int64), ("log_probability", c_double),
+                ("first_seconds", c_double), ("seconds", c_double)]
+
+
+PROGRESS = ctypes.CFUNCTYPE(ctypes.c_bool, c_void_p, c_char_p, c_double, c_double)
+
+
+class BatchOptions(ctypes.Structure):
+    _fields_ = [("size", c_size_t), ("at_once", c_int), ("chunk", c_int64), ("progress", PROGRESS), ("progress_context", c_void_p)]
+
+
+class BatchTotals(ctypes.Structure):
+    _fields_ = [(name, c_int64) for name in ("prompt_tokens", "reused", "tokens", "steps", "rows", "preempted")] + [("seconds", c_double)]
 
 
 class Model:
@@ -134,6 +221,19 @@ class Model:
         self.done(self.library.hr_model_generate(self.model, (c_int32 * len(tokens))(*tokens), c_int64(len(tokens)), byref(options), byref(out)))
         return out
 
+    def respond(self, texts, most, temperature=0.0):
+        """When each step began, in seconds from the first; what came of each text."""
+        begun = []
+        seen = PROGRESS(lambda context, what, done, total: begun.append(time.perf_counter()) or True)
+        sampling = Sampling(ctypes.sizeof(Sampling), temperature, 40, 0.95, 0.05, 0)
+        requests = (Request * len(texts))(*(Request(ctypes.sizeof(Request), (c_int32 * len(t))(*t), len(t), most, sampling) for t in texts))
+        options = BatchOptions(ctypes.sizeof(BatchOptions), len(texts), 512, seen, None)
+        out, totals = (Response * len(texts))(), BatchTotals()
+        self.done(self.library.hr_model_respond(self.model, requests, c_int(len(texts)), byref(options), out, byref(totals)))
+        made = [(one.first_seconds, one.seconds, one.count) for one in out]
+        self.library.hr_responses_destroy(out, c_int(len(texts)))
+        return [at - begun[0] for at in begun], made
+
     def close(self):
         self.library.hr_model_destroy(self.model)
         self.library.hr_device_destroy(self.device)
@@ -144,8 +244,8 @@ class Model:
 class Llama:
     """One token's step over a static cache, written for a graph; a whole text in f32 as what logits are compared with."""
 
-    def __init__(self, shape, weights, length):
-        self.shape, self.length = shape, length
+    def __init__(self, shape, weights, length, texts=1):
+        self.shape, self.length, self.texts = shape, length, texts
         at = lambda l, name: weights[f"model.layers.{l}.{name}.weight"]
         self.embedding, self.norm = weights["model.embed_tokens.weight"], weights["model.norm.weight"]
         self.head = self.embedding if shape.tied else weights["lm_head.weight"]
@@ -154,9 +254,9 @@ class Llama:
             qkv=torch.cat([at(l, f"self_attn.{n}_proj") for n in "qkv"]), gate_up=torch.cat([at(l, "mlp.gate_proj"), at(l, "mlp.up_proj")]))
             for l in range(shape.layers)]
         self.frequencies = THETA ** (-torch.arange(0, shape.head, 2, device="cuda", dtype=torch.float64) / shape.head)
-        self.keys = torch.zeros(shape.layers, 1, shape.shared, length, shape.head, device="cuda", dtype=torch.bfloat16)
+        self.keys = torch.zeros(shape.layers, texts, shape.shared, length, shape.head, device="cuda", dtype=self.embedding.dtype)
         self.values = torch.zeros_like(self.keys)
-        self.token, self.position = (torch.zeros(1, device="cuda", dtype=torch.int64) for _ in range(2))
+        self.token, self.position = (torch.zeros(n, device="cuda", dtype=torch.int64) for n in (texts, 1))
         self.places = torch.arange(length, device="cuda")
 
     def turn(self, x, positions):
@@ -182,10 +282,10 @@ class Llama:
         for l, layer in enumerate(self.layers):
             h = F.rms_norm(x, (s.width,), layer["norm"], EPS)
             q, k, v = self.split(layer, h, self.position)
-            self.keys[l].index_copy_(2, self.position, k.transpose(0, 1)[None])
-            self.values[l].index_copy_(2, self.position, v.transpose(0, 1)[None])
-            o = F.scaled_dot_product_attention(q[None].transpose(1, 2), self.keys[l], self.values[l], attn_mask=mask, enable_gqa=True)
-            x = x + o.reshape(1, -1) @ layer["o"].T
+            self.keys[l].index_copy_(2, self.position, k[:, :, None])
+            self.values[l].index_copy_(2, self.position, v[:, :, None])
+            o = F.scaled_dot_product_attention(q[:, :, None], self.keys[l], self.values[l], attn_mask=mask, enable_gqa=True)
+            x = x + o.reshape(self.texts, -1) @ layer["o"].T
             x = self.feed_forward(layer, x)
         logits = F.rms_norm(x, (s.width,), self.norm, EPS) @ self.head.T
         self.token.copy_(logits.argmax(-1))
@@ -269,14 +369,50 @@ def compare(model, llama, prompt):
     return np.abs(got - wanted).max() / spread, agree
 
 
+TEXT = 1024  # tokens of each of a batch
+
+
+def batch(library, path, shape, llama, arguments):
+    """Tokens a second of steps in which all texts are written, and of reading them; PyTorch's."""
+    count, most, random = arguments.batch, 256, np.random.default_rng(5)
+    model = Model(library, path, shape.vocabulary, context=count * (TEXT + most + 16))
+    texts = [[int(t) for t in random.integers(0, shape.vocabulary, TEXT)] for _ in range(count)]
+    begun = time.perf_counter()
+    model.respond([text[:64] for text in texts], 4)
+    print(f"{count} texts of 64 tokens, 4 more of each, compiling: {time.perf_counter() - begun:.2f} s", flush=True)
+    for temperature in (0.0, 0.8):
+        steps, made = model.respond(texts, most, temperature)
+        read, ended = max(first for first, _, _ in made), min(end for _, end, _ in made)
+        written = [b - a for a, b in zip(steps, steps[1:]) if a >= read and b <= ended]
+        rate = count / statistics.median(written) if written else float("nan")
+        print(f"{count} texts of {TEXT} tokens at temperature {temperature}: {rate:.0f} tokens/s written ({len(written)} steps of all of them), "
+              f"{count * TEXT / read:.0f} read; first tokens within {read:.2f} s", flush=True)
+    model.close()
+    for compiled in (False, True) if arguments.compile else (False,):
+        theirs = torch_rate(llama, TEXT, 32, compiled)
+        print(f"PyTorch{', compiled' if compiled else ''}, a graph of {count} texts at {TEXT} tokens: {count / theirs:.0f} tokens/s", flush=True)
+
+
 def measure(library, name, arguments, copied):
     shape, folder = Shape(name), Path(arguments.folder) / f"headroom-{name}"
     shutil.rmtree(folder, ignore_errors=True)
-    weights = weights_make(shape)
-    folder_write(folder, shape, weights)
+    if arguments.format == "bf16":
+        path, weights = folder, weights_make(shape)
+        folder_write(folder, shape, weights)
+    else:
+        blocks, weights = blocks_make(shape, arguments.format)
+        folder.mkdir(parents=True)
+        path = folder / "model.gguf"
+        gguf_write(path, shape, arguments.format, blocks)
+        del blocks
+    if arguments.batch:
+        batch(library, path, shape, Llama(shape, weights, TEXT + 64, arguments.batch), arguments)
+        shutil.rmtree(folder)
+        return None
     llama = Llama(shape, weights, CONTEXT)
-    read = sum(w.numel() * 2 for n, w in weights.items() if shape.tied or n != "model.embed_tokens.weight")
-    model = Model(library, folder, shape.vocabulary)
+    value = 2 if arguments.format == "bf16" else BLOCKS[arguments.format][1] / 32
+    read = sum(w.numel() * value for n, w in weights.items() if shape.tied or n != "model.embed_tokens.weight")
+    model = Model(library, path, shape.vocabulary)
     begun = time.perf_counter()
     error, agree = compare(model, llama, arguments.prompt)
     print(f"{name}: opened in {model.seconds:.1f} s, first texts in {time.perf_counter() - begun:.1f} s; "
@@ -309,6 +445,8 @@ def main():
     parser.add_argument("--shapes", default="1b,8b")
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--prompt", type=int, default=16)
+    parser.add_argument("--format", choices=["bf16", *BLOCKS], default="bf16")
+    parser.add_argument("--batch", type=int, default=0)
     parser.add_argument("--folder", default="/dev/shm")
     parser.add_argument("--out")
     parser.add_argument("--compile", action="store_true")
@@ -325,6 +463,8 @@ def main():
     with torch.inference_mode():
         for name in arguments.shapes.split(","):
             rows.append(measure(library, name, arguments, copied))
+    if arguments.batch:
+        return
     table = "\n".join(rows)
     print(table)
     if arguments.out:
