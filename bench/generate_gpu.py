@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """A language model on a GPU, one text at a time: tokens a second, their share of the copy roof, PyTorch beside it.
 
-  generate_gpu.py BUILD [--shapes 1b,8b] [--format bf16|q4_0|q4_1|q8_0] [--tokens N] [--prompt N] [--batch N] [--folder DIR]
+  generate_gpu.py BUILD [--shapes 1b,8b] [--format bf16|f16|q4_0|q4_1|q8_0] [--tokens N] [--prompt N] [--batch N] [--folder DIR]
                   [--compile] [--profile] [--out FILE.md]
 
 in:   BUILD/libheadroom.so. A Llama of each shape is written to DIR (/dev/shm by default) with random weights and removed
-      afterwards: in bf16 as Hugging Face has it, in blocks as GGUF.
+      afterwards: in bf16 as Hugging Face has it, else as GGUF.
 out:  a row a shape. `share`: bytes of the weights that a token reads, over its time, over what a copy moves in a second.
       PyTorch: the same weights, static cache, a CUDA graph of a token's step; --compile: torch.compile over it as well.
 
@@ -73,7 +73,7 @@ def weights_make(shape):
 
 # ---- blocks ----
 
-BLOCKS = {"q4_0": (2, 18), "q4_1": (3, 20), "q8_0": (8, 34)}  # number in GGUF, bytes of 32 values
+BLOCKS = {"f16": (1, 64), "q4_0": (2, 18), "q4_1": (3, 20), "q8_0": (8, 34)}  # number in GGUF, bytes of 32 values
 
 
 def blocks_make(shape, form):
@@ -84,6 +84,9 @@ def blocks_make(shape, form):
         if len(axes) == 1:
             weights[name] = (1 + 0.1 * torch.randn(axes, device="cuda")).half()
             made[name] = weights[name].float()
+            continue
+        if form == "f16":
+            made[name] = weights[name] = torch.empty(axes, device="cuda", dtype=torch.float16).normal_(0, axes[1] ** -0.5)
             continue
         groups, scale = axes[0] * axes[1] // 32, axes[1] ** -0.5 / (74 if form == "q8_0" else 4.6)
         d = (scale * (0.75 + 0.5 * torch.rand(groups, 1, device="cuda"))).half()

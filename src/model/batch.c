@@ -277,6 +277,15 @@ static int64_t step_rows(const batch *batch) {
     return power_of_two(batch->rows <= batch->at_once ? batch->at_once : batch->chunk);
 }
 
+/* The table of pages is as large as the longest text could have it; what is used of it lies in front. */
+static hr_status pages_send(const struct hr_model *model, int64_t width) {
+    const hr_model_pages *pages = &model->pages;
+    const size_t places = (size_t)(pages->memory.host + pages->memory.bytes - (char *)pages->owner);
+    HR_TRY(hr_model_memory_send(model->device, &pages->memory, pages->row,
+                                (size_t)(HR_BATCH_MOST * width) * sizeof *pages->row));
+    return hr_model_memory_send(model->device, &pages->memory, pages->owner, places);
+}
+
 static hr_status step_run(batch *batch) {
     struct hr_model *model = batch->model;
     hr_model_step *step;
@@ -291,8 +300,7 @@ static hr_status step_run(batch *batch) {
     } while (least < model->rows_least);
     const int64_t width = table_write(batch);
     tokens_write(batch, rows);
-    HR_TRY(hr_model_memory_send(model->device, &model->pages.memory, model->pages.memory.host,
-                                model->pages.memory.bytes));
+    HR_TRY(pages_send(model, width));
     HR_TRY(hr_model_step_run(model, step, width));
     batch->totals->steps++;
     batch->totals->rows += batch->rows;

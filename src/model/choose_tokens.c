@@ -15,6 +15,7 @@
 /* Places between bounds that a launch tries, of all rows together; and of a row at least. Bounds have to tell
  * 2^SPACE_BITS places apart: numbers of f32 are about 2^32. */
 enum { BETWEEN_ALL = 128, BETWEEN_LEAST = 8, SPACE_BITS = 36 };
+enum { SHORTLIST = 64 }; /* tokens of which the few that a row asks for are found */
 /* log1p(2^149 * x) of what is beyond all numbers of f32 */
 #define BOUND_MOST 193.0
 
@@ -27,7 +28,9 @@ typedef struct choice_table {
     float temperature[HR_BATCH_MOST], most[HR_BATCH_MOST], floor[HR_BATCH_MOST];
     int64_t token[HR_BATCH_MOST];
     double log_probability[HR_BATCH_MOST];
-    double larger[HR_BATCH_MOST * BETWEEN_LEAST]; /* on the device alone */
+    double larger[HR_BATCH_MOST * BETWEEN_LEAST]; /* from here on: on the device alone */
+    float value[HR_BATCH_MOST * SHORTLIST];
+    int32_t place[HR_BATCH_MOST * SHORTLIST];
 } choice_table;
 
 _Static_assert(BETWEEN_ALL <= HR_BATCH_MOST * BETWEEN_LEAST, "places between bounds have no room");
@@ -132,6 +135,22 @@ static hr_status leave_by_share(const choosing *choosing) {
     return floors_raise(choosing, HR_NARROW_BY_SHARE, by, 2);
 }
 
+/* Both at once, where no row asks for more than are in a list. */
+static hr_status leave_by_list(const choosing *choosing) {
+    choice_table *table = choosing->table;
+    const hr_model_memory *memory = &choosing->model->choices.table;
+    const argument value = {HR_F32, hr_model_memory_at(memory, table->value), SHORTLIST};
+    const argument list[] = {
+        logits_of(choosing), value, {HR_I32, hr_model_memory_at(memory, table->place), SHORTLIST}};
+    const argument floors[] = {value,
+                               {HR_I64, table->top_k, 0},
+                               {HR_F64, table->top_p, 0},
+                               {HR_F32, table->most, 0},
+                               {HR_F32, table->floor, 0}};
+    HR_TRY(launch(choosing, HR_SHORTLIST, list, 3));
+    return launch(choosing, HR_FLOORS, floors, 5);
+}
+
 /* ---- the whole ---- */
 
 /* A row that nobody asked for, or all of whose tokens are kept, has the bounds of all. */
@@ -153,19 +172,25 @@ static void row_write(const choosing *choosing, int64_t row, const hr_token_choi
 
 static hr_status tokens_find(const choosing *choosing) {
     choice_table *table = choosing->table;
-    bool by_count = false, by_share = false;
+    const int64_t all = choosing->model->vocabulary;
+    bool by_count = false, by_share = false, by_list = all >= SHORTLIST;
     for (int64_t row = 0; row < choosing->rows; row++) {
-        by_count |= table->top_k[row] < choosing->model->vocabulary;
+        by_count |= table->top_k[row] < all;
         by_share |= table->top_p[row] < 1;
+        by_list &= table->top_k[row] <= SHORTLIST || table->temperature[row] == 0;
     }
     const argument largest[] = {logits_of(choosing), {HR_F32, table->most, 0}};
     const argument choose[] = {
         logits_of(choosing),          {HR_F32, table->most, 0},        {HR_F32, table->floor, 0},
         {HR_F64, table->min_p, 0},    {HR_F32, table->temperature, 0}, {HR_I64, table->seed, 0},
         {HR_I64, table->position, 0}, {HR_I64, table->token, 0},       {HR_F64, table->log_probability, 0}};
-    HR_TRY(launch(choosing, HR_LARGEST, largest, 2));
-    if (by_count) HR_TRY(leave_by_count(choosing));
-    if (by_share) HR_TRY(leave_by_share(choosing));
+    if (by_list && by_count) {
+        HR_TRY(leave_by_list(choosing));
+    } else {
+        HR_TRY(launch(choosing, HR_LARGEST, largest, 2));
+        if (by_count) HR_TRY(leave_by_count(choosing));
+        if (by_share) HR_TRY(leave_by_share(choosing));
+    }
     return launch(choosing, HR_CHOOSE, choose, 9);
 }
 
@@ -188,8 +213,9 @@ hr_status hr_tokens_choose_there(struct hr_model *model, void *logits, hr_token_
 }
 
 hr_status hr_choices_load(struct hr_model *model) {
-    static const char *const names[HR_CHOICE_KERNELS] = {"largest",     "narrow_by_count", "narrow_by_share",
-                                                         "raise_floor", "shares",          "choose"};
+    static const char *const names[HR_CHOICE_KERNELS] = {"largest",         "shortlist",       "floors",
+                                                         "narrow_by_count", "narrow_by_share", "raise_floor",
+                                                         "shares",          "choose"};
     for (int i = 0; i < HR_CHOICE_KERNELS; i++)
         HR_TRY(hr_sampling_load(model, names[i], &model->choices.kernels[i]));
     return HR_OK;

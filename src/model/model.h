@@ -70,6 +70,8 @@ typedef struct hr_model_pages {
 /* Kernels of models/sampling.hr that choose tokens of rows, and what they are given: choose_tokens.c. */
 typedef enum hr_choice_kernel {
     HR_LARGEST,
+    HR_SHORTLIST,
+    HR_FLOORS,
     HR_NARROW_BY_COUNT,
     HR_NARROW_BY_SHARE,
     HR_RAISE_FLOOR,

@@ -164,11 +164,11 @@ static hr_status weight_write_out(hr_step_builder *builder, const hr_weight *wei
 
 /* A kernel that gives what several weights are multiplied with in fewer bits, and its results: no name of a
  * text has spaces. */
-typedef struct hr_rounding {
+struct hr_rounding {
     const char *kernel;
     int count;
     hr_operand_text names[4];
-} hr_rounding;
+};
 
 static const hr_rounding quantised = {"quantise",
                                       4,
@@ -176,8 +176,10 @@ static const hr_rounding quantised = {"quantise",
                                        {.name = "quantised low"},
                                        {.name = "quantised scales"},
                                        {.name = "quantised sums"}}};
-static const hr_rounding halved = {
+static const hr_rounding halved_groups = {
     "halve_groups", 3, {{.name = "halves"}, {.name = "sums of halves"}, {.name = "scales of halves"}}};
+static const hr_rounding halved_rows = {
+    "halve_rows", 2, {{.name = "halves of rows"}, {.name = "scales of rows"}}};
 enum { ROUNDED_MOST = 4 };
 
 /* The operand in fewer bits: of one that several weights share, once. */
@@ -185,7 +187,7 @@ static hr_status operand_round(hr_step_builder *builder, const hr_rounding *by, 
                                hr_operand *out) {
     const hr_sequence_array *array = &given->array, *known = &builder->rounded;
     const hr_model_kernel *of;
-    const bool again = array->buffer >= 0 && array->buffer == known->buffer &&
+    const bool again = by == builder->rounded_by && array->buffer >= 0 && array->buffer == known->buffer &&
                        hr_step_equal(array->offset, known->offset) &&
                        hr_step_equal(array->shape[0], known->shape[0]);
     if (!again) {
@@ -193,6 +195,7 @@ static hr_status operand_round(hr_step_builder *builder, const hr_rounding *by, 
         HR_TRY(hr_model_kernel_find(builder->model, by->kernel, &of));
         HR_TRY(call_add(builder, of, &copy, 1, by->names, by->count));
         builder->rounded = *array;
+        builder->rounded_by = by;
     }
     for (int i = 0; i < by->count; i++)
         out[i] = hr_step_buffer_named(builder, by->names[i].name)->operand;
@@ -228,34 +231,28 @@ static hr_status halved_call(hr_step_builder *builder, const hr_weight *weight, 
                              const hr_model_kernel *many) {
     const hr_model_statement *statement = builder->statement;
     const hr_model_kernel *of = many;
-    hr_operand given[HR_PACKED_MOST + ROUNDED_MOST], rounded[ROUNDED_MOST];
-    hr_operand grouped = {HR_OPERAND_EXACT, with->array};
-    hr_step_size elements, *shape = grouped.array.shape;
+    hr_operand given[HR_PACKED_MOST + ROUNDED_MOST], shaped = {HR_OPERAND_EXACT, with->array};
+    hr_step_size elements, *shape = shaped.array.shape;
     int count = 0;
     HR_TRY(hr_step_elements(builder, &with->array, 0, &elements));
-    const int64_t rows = elements.fixed / weight->shape[1];
+    const int64_t width = weight->shape[1], rows = elements.fixed / width;
     const bool few = !weight->data && rows <= HALVED_ROWS;
-    grouped.array.rank = 3;
     shape[0] = (hr_step_size){rows, 0};
-    shape[1] = (hr_step_size){weight->shape[1] / HALVED_GROUP, 0};
+    shape[1] = (hr_step_size){few ? width / HALVED_GROUP : width, 0};
     shape[2] = (hr_step_size){HALVED_GROUP, 0};
-    HR_TRY(operand_round(builder, &halved, &grouped, rounded));
+    shaped.array.rank = few ? 3 : 2;
     if (few) {
         HR_TRY(hr_model_kernel_of(builder->model, statement->name, weight->format->form, &of));
         if (!of) return hr_step_wrong(builder, weight->name, "is stored in a way that no kernel reads");
         for (int views = hr_step_view_count(builder->model, weight); count < views; count++)
             hr_step_view(builder->model, weight, count, &given[count]);
-        given[count++] = rounded[0];
-        given[count++] = rounded[1];
-    } else {
-        if (weight->data)
-            hr_step_view(builder->model, weight, 0, &given[count++]);
-        else
-            HR_TRY(weight_write_out(builder, weight, &given[count++]));
-        given[count++] = rounded[0];
-    }
-    given[count++] = rounded[2];
-    return call_add(builder, of, given, count, statement->targets, statement->target_count);
+    } else if (weight->data)
+        hr_step_view(builder->model, weight, 0, &given[count++]);
+    else
+        HR_TRY(weight_write_out(builder, weight, &given[count++]));
+    const hr_rounding *by = few ? &halved_groups : &halved_rows;
+    HR_TRY(operand_round(builder, by, &shaped, given + count));
+    return call_add(builder, of, given, count + by->count, statement->targets, statement->target_count);
 }
 
 typedef struct call_operands {
@@ -387,8 +384,8 @@ static bool is_halved(const hr_step_builder *builder, const call_operands *opera
         !matrix)
         return false;
     const int64_t width = matrix->shape[1];
-    return !matrix->data || (strcmp(matrix->format->name, "f16") == 0 && width % HALVED_GROUP == 0 &&
-                             operands->elements > FEW_ROWS * width);
+    return !matrix->data ||
+           (strcmp(matrix->format->name, "f16") == 0 && operands->elements > FEW_ROWS * width);
 }
 
 static hr_status statement_call(hr_step_builder *builder) {

@@ -24,6 +24,8 @@ typedef struct hr_named_buffer {
     hr_operand operand;
 } hr_named_buffer;
 
+typedef struct hr_rounding hr_rounding; /* step.c */
+
 typedef struct hr_step_builder {
     struct hr_model *model;
     hr_sequence *sequence;
@@ -36,6 +38,7 @@ typedef struct hr_step_builder {
     const hr_model_pages *pages; /* NULL: one text, whose tokens follow each other in the caches */
     bool by_place;               /* what is cached goes to places that are data, and is read from there */
     hr_sequence_array rounded;   /* what is there in fewer bits; buffer -1 = nothing */
+    const hr_rounding *rounded_by;
 } hr_step_builder;
 
 #define HR_STEP_EXTENTS_MOST 16

@@ -2,7 +2,7 @@
  *
  * In: weights in the mapped file. Out: the same in one piece of the device's memory, layer by layer, those of
  * a layer behind each other in the order of the family's text. Matrices in blocks are laid out anew, each in
- * memory of its own.
+ * memory of its own; those of bf16 become f16.
  */
 #include "model/model.h"
 
@@ -15,6 +15,8 @@ typedef struct placing {
     size_t at;    /* in the model's weight memory */
     void *blocks; /* of one weight, as in the file */
     size_t blocks_bytes;
+    hr_model_memory most; /* the largest number of each of its rows, f32 */
+    int64_t rows;
 } placing;
 
 static size_t aligned(size_t bytes) {
@@ -23,6 +25,10 @@ static size_t aligned(size_t bytes) {
 
 static bool is_packed(const hr_weight *weight) {
     return weight->format->form && weight->rank == 2;
+}
+
+static bool is_bf16_matrix(const hr_weight *weight) {
+    return weight->rank == 2 && strcmp(weight->format->name, "bf16") == 0;
 }
 
 /* ---- each weight once ---- */
@@ -54,10 +60,10 @@ static hr_status each_weight(placing *placing, hr_status (*visit)(struct placing
 }
 
 static hr_status weight_count(placing *placing, hr_weight *weight) {
-    if (!is_packed(weight))
-        placing->model->weight_bytes += aligned(weight->bytes);
-    else if (weight->bytes > placing->blocks_bytes)
+    if (!is_packed(weight)) placing->model->weight_bytes += aligned(weight->bytes);
+    if ((is_packed(weight) || is_bf16_matrix(weight)) && weight->bytes > placing->blocks_bytes)
         placing->blocks_bytes = weight->bytes;
+    if (is_bf16_matrix(weight) && weight->shape[0] > placing->rows) placing->rows = weight->shape[0];
     return HR_OK;
 }
 
@@ -74,11 +80,51 @@ static hr_status blocks_send(const placing *placing, hr_weight *weight) {
     return HR_OK;
 }
 
+/* Whether f16 holds all numbers of rows with these largest ones: none is beyond it, and where the smallest
+ * lose digits it is less than what bf16 leaves out of the largest of their row. */
+static bool f16_holds(const float *most, int64_t rows) {
+    static const float least = 0x1p-14f, beyond = 60000;
+    for (int64_t row = 0; row < rows; row++)
+        if (!(most[row] == 0 || (most[row] >= least && most[row] <= beyond))) return false;
+    return true;
+}
+
+/* A matrix of bf16 as f16, in which tensor cores multiply it with f16 rows, where that holds it. */
+static hr_status halves_send(placing *placing, hr_weight *weight, unsigned char *to, bool *done) {
+    struct hr_model *model = placing->model;
+    const hr_model_kernel *halve;
+    const hr_array arrays[] = {
+        {.size = sizeof(hr_array),
+         .data = placing->blocks,
+         .dtype = HR_BF16,
+         .rank = 2,
+         .shape = weight->shape},
+        {.size = sizeof(hr_array), .data = to, .dtype = HR_F16, .rank = 2, .shape = weight->shape},
+        {.size = sizeof(hr_array),
+         .data = placing->most.device,
+         .dtype = HR_F32,
+         .rank = 1,
+         .shape = weight->shape}};
+    *done = false;
+    HR_TRY(hr_model_kernel_find(model, "halve_matrix", &halve));
+    if (!halve) return hr_fail(HR_INTERNAL, "no kernel makes f16 of bf16");
+    HR_TRY(hr_device_upload(model->device, placing->blocks, weight->data, weight->bytes));
+    HR_TRY(hr_kernel_execute(halve->kernel, arrays, 3, NULL));
+    HR_TRY(hr_model_memory_fetch(model->device, &placing->most, placing->most.host,
+                                 (size_t)weight->shape[0] * sizeof(float)));
+    if (!f16_holds((const float *)(const void *)placing->most.host, weight->shape[0])) return HR_OK;
+    weight->format = hr_block_format_named("f16");
+    *done = true;
+    return HR_OK;
+}
+
 static hr_status weight_send(placing *placing, hr_weight *weight) {
-    if (is_packed(weight)) return blocks_send(placing, weight);
     unsigned char *to = (unsigned char *)placing->model->weight_memory + placing->at;
+    bool done = false;
+    if (is_packed(weight)) return blocks_send(placing, weight);
     placing->at += aligned(weight->bytes);
-    HR_TRY(hr_device_upload(placing->model->device, to, weight->data, weight->bytes));
+    if (is_bf16_matrix(weight)) HR_TRY(halves_send(placing, weight, to, &done));
+    if (!done) HR_TRY(hr_device_upload(placing->model->device, to, weight->data, weight->bytes));
     weight->data = to;
     return HR_OK;
 }
@@ -132,6 +178,8 @@ static hr_status place(placing *placing) {
     HR_TRY(hr_device_allocate(model->device, model->weight_bytes, &model->weight_memory));
     if (placing->blocks_bytes)
         HR_TRY(hr_device_allocate(model->device, placing->blocks_bytes, &placing->blocks));
+    if (placing->rows)
+        HR_TRY(hr_model_memory_take(model->device, (size_t)placing->rows * sizeof(float), &placing->most));
     HR_TRY(each_weight(placing, weight_send));
     return hr_device_synchronise(model->device);
 }
@@ -141,6 +189,7 @@ hr_status hr_model_weights_place(struct hr_model *model) {
     if (hr_device_memory_is_host(model->device)) return HR_OK;
     const hr_status status = place(&placing);
     if (placing.blocks) hr_device_release(model->device, placing.blocks, placing.blocks_bytes);
+    hr_model_memory_release(model->device, &placing.most);
     if (status == HR_OK) weights_join(model);
     return status;
 }

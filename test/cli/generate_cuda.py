@@ -29,34 +29,19 @@ def has_gpu():
     return good
 
 
-def compare(path, vocabulary, family, what, most=HALF):
-    tokens = [int(token) for token in np.random.default_rng(7).integers(0, vocabulary - 2, 9)]
-    wanted = family.logits(tokens)
+def compare(path, vocabulary, family, what, most=HALF, first=5):
+    """`first` tokens by one step, then one by one."""
+    tokens = [int(token) for token in np.random.default_rng(7).integers(0, vocabulary - 2, first + 4)]
+    wanted = family.logits(tokens)[-9:]
     model = Model(path, vocabulary, device="cuda")
-    got = [model.feed(tokens[:5], 5)] + [model.feed([token], 1) for token in tokens[5:]]
-    model.keep(6)
-    again = model.feed(tokens[6:7], 1)
+    got = [model.feed(tokens[:first], 5)] + [model.feed([token], 1) for token in tokens[first:]]
+    model.keep(first + 1)
+    again = model.feed(tokens[first + 1:first + 2], 1)
     model.close()
     error = np.abs(np.concatenate(got) - wanted).max() / wanted.std()
-    print(f"{what}: logits within {error:.2g} of their spread", flush=True)
-    check(error < most, f"{what}: logits are {error:.2g} of their spread away from those of f64")
+    print(f"{what}, {first} tokens: logits within {error:.2g} of their spread", flush=True)
+    check(error < most, f"{what}, {first} tokens: logits are {error:.2g} of their spread away from those of f64")
     check((again == got[2]).all(), f"{what}: the token behind a shorter context has other logits than before")
-
-
-def test_formats(path):
-    """Eleven formats of weights, each layer of others."""
-    pairs, tensors = miniature(path)
-    vocabulary = len(pairs["tokenizer.ggml.tokens"])
-    compare(path, vocabulary, family_forward.Llama(pairs, tensors, rounds=False), "formats of blocks", BLOCKS)
-    words = (path, "the in", "-n", 6, "--json", "--temperature")
-    for temperature in (0, 0.8):
-        ours, theirs = (json.loads(run(*words, temperature, "--device", device).stdout)["text"] for device in ("cuda", "cpu"))
-        check(ours == theirs, f"at temperature {temperature} a GPU says {ours!r} and a CPU {theirs!r}")
-    plain, guessed = (json.loads(run(path, "the the the the", "-n", 8, "--json", "--temperature", 0, "--device", "cuda", *more).stdout)
-                      for more in ((), ("--draft", 2)))
-    check(plain["text"] == guessed["text"], f"with guesses a GPU says {guessed['text']!r}, without {plain['text']!r}")
-    test_sampling(path, vocabulary)
-    test_requests(path)
 
 
 def sampled(model, logits, temperature, top_k, top_p, min_p, seed, position):
@@ -91,6 +76,23 @@ def test_requests(path):
     file.write_text("\n".join(map(json.dumps, lines)) + "\n")
     texts = [[json.loads(line)["text"] for line in run(path, "--requests", file, "--device", device).stdout.splitlines()] for device in ("cuda", "cpu")]
     check(texts[0] == texts[1], f"requests on a GPU: {texts[0]}, on a CPU: {texts[1]}")
+
+
+def test_formats(path):
+    """Eleven formats of weights, each layer of others."""
+    pairs, tensors = miniature(path)
+    vocabulary = len(pairs["tokenizer.ggml.tokens"])
+    for first in (5, 12, 70):  # blocks; numbers of 16 bits by products of their own; blocks that are written out
+        compare(path, vocabulary, family_forward.Llama(pairs, tensors, rounds=False), "formats of blocks", BLOCKS, first)
+    words = (path, "the in", "-n", 6, "--json", "--temperature")
+    for temperature in (0, 0.8):
+        ours, theirs = (json.loads(run(*words, temperature, "--device", device).stdout)["text"] for device in ("cuda", "cpu"))
+        check(ours == theirs, f"at temperature {temperature} a GPU says {ours!r} and a CPU {theirs!r}")
+    plain, guessed = (json.loads(run(path, "the the the the", "-n", 8, "--json", "--temperature", 0, "--device", "cuda", *more).stdout)
+                      for more in ((), ("--draft", 2)))
+    check(plain["text"] == guessed["text"], f"with guesses a GPU says {guessed['text']!r}, without {plain['text']!r}")
+    test_sampling(path, vocabulary)
+    test_requests(path)
 
 
 def test_folder(folder):
