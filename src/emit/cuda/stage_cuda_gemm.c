@@ -201,7 +201,7 @@ static void print_hopper_members(gemm_printer *g) {
     hr_print(p, "    static constexpr bool ping_pong = %s, stores_boxes = %s;",
              c->tile.roles == HR_GEMM_PING_PONG ? "true" : "false", c->result_count ? "true" : "false");
     hr_print(p, "    static constexpr int stream = %d, stream_clusters = %d;", c->tile.stream,
-             (int)(c->blocks / c->tile.cluster));
+             c->tile.stream_clusters);
     if (c->tile.stream) {
         hr_print(p, "    static __device__ inline char *stream_sums(const arguments &a) {");
         hr_print(p, "        return a.scratch + %" PRId64 ";", c->stream_at);

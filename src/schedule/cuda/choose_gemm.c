@@ -42,8 +42,8 @@ static void explain(hr_cuda_gemm *gemm) {
         snprintf(splits, sizeof splits, ", k in %d parts that a second kernel adds up in order",
                  tile->splits);
     if (tile->stream)
-        snprintf(splits, sizeof splits, ", the last %d shared along k by all blocks, added up in order",
-                 tile->stream * tile->cluster);
+        snprintf(splits, sizeof splits, ", the last %d shared along k by %d blocks, added up in order",
+                 tile->stream * tile->cluster, tile->stream_clusters * tile->cluster);
     if (gemm->pair_count > 1)
         snprintf(pairs, sizeof pairs, " in parts of bf16, f32 as %d products of them", gemm->pair_count);
     else if (hr_gemm_is_raw(gemm))
@@ -93,7 +93,7 @@ void hr_gemm_tile_take(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr
     out->column_bytes = hr_gemm_column_bytes(out, tile);
     out->shared_bytes = hr_gemm_shared_bytes(out, tile);
     out->blocks = hr_gemm_blocks(plan, sizes, out->mainloop, tile);
-    if (tile->stream) hr_gemm_stream_take(tile, out->blocks, out);
+    if (tile->stream) hr_gemm_stream_take(tile, out);
     explain(out);
 }
 

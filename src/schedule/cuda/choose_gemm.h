@@ -59,8 +59,9 @@ typedef struct hr_gemm_tile {
     int cluster; /* blocks along m that share the right tile */
     int raster;  /* tiles of a cluster along m before the next column of tiles */
     int splits;  /* HR_GEMM_HOPPER: parts of k, each a tile of its own; 1 = k is whole */
-    int stream;  /* HR_GEMM_HOPPER: tiles of clusters, the last ones, which all clusters share along k; 0 =
-                    each  tile has one cluster */
+    /* HR_GEMM_HOPPER: tiles of clusters, the last ones, that so many clusters share along k; 0 = each tile
+     * has one cluster. */
+    int stream, stream_clusters;
 } hr_gemm_tile;
 
 /* Sums of a thread under HR_GEMM_HOPPER: two warpgroups share a tile, or each has one. */
@@ -311,7 +312,7 @@ hr_status hr_gemm_epilogue(const hr_plan *plan, const hr_stage *stage, const int
 
 /* ---- gemm_tiles.c: tiles, the best first by what they cost ---- */
 
-enum { HR_GEMM_TILES_MAX = 80 };
+enum { HR_GEMM_TILES_MAX = 96 };
 
 /* Those that fit the device and these operands; of them those that the knobs ask for, where there
  * are any. Returns how many. */
@@ -337,6 +338,6 @@ hr_cuda_gemm hr_gemm_in_parts(const hr_cuda_gemm *gemm, const hr_gemm_sizes *siz
 
 /* Takes `tile`, whose `stream` is not 0: its pieces' room in scratch memory, blocks of the kernel after it.
  */
-void hr_gemm_stream_take(const hr_gemm_tile *tile, int64_t blocks, hr_cuda_gemm *out);
+void hr_gemm_stream_take(const hr_gemm_tile *tile, hr_cuda_gemm *out);
 
 #endif

@@ -15,8 +15,10 @@
  *
  * - Parts of k: their sums go out in f32 and come back, by way of the L2, and a second kernel adds them up.
  *
- * - Stream-K: the tiles of a last wave that is not full are shared by all, so that it takes its part of a
- * wave; their pieces go the way of the sums over parts of k.
+ * - Stream-K: the tiles of a last wave that is not full are shared, so that it takes its part of a wave;
+ * their pieces go the way of the sums over parts of k. Where pieces begin at different places along k, no two
+ * clusters read the same of an operand at a time: what the L2 does not hold comes from memory for each of
+ * them.
  *
  * Measured: docs/facts.md, "Tensor cores".
  */
@@ -60,6 +62,8 @@ static const double cluster_loss = 0.12;
 /* Of memory, bytes a clock and multiprocessor; and what it takes longer where the blocks of a cluster wait
  * for each other's tiles. */
 static const double memory_one = 13, cluster_memory = 1.25;
+/* Bytes of operands that stay in the L2 while tiles are walked. */
+static const double l2_holds = 24e6;
 /* One warpgroup stores a tile alone; and one that has 64 rows of a wide tile waits for more of shared memory.
  */
 static const double alone = 1.7, flat_loss = 1.1;
@@ -71,18 +75,23 @@ static const double fold_launch_clocks = 2000;
 /* Blocks of 384 threads: 128 x 256 has the least to read of the L2 for a product; ping-pong hides the
  * epilogue where k is short; smaller tiles are for products that are less than a wave. */
 static const hr_gemm_tile hopper[] = {
-    {HR_GEMM_COOPERATIVE, 128, 256, 4, 2, 2, 8, 1, 0}, {HR_GEMM_COOPERATIVE, 128, 256, 4, 2, 1, 16, 1, 0},
-    {HR_GEMM_PING_PONG, 128, 192, 4, 2, 2, 6, 1, 0},   {HR_GEMM_PING_PONG, 128, 160, 5, 4, 2, 6, 1, 0},
-    {HR_GEMM_PING_PONG, 128, 128, 6, 2, 2, 8, 1, 0},   {HR_GEMM_COOPERATIVE, 128, 128, 6, 2, 1, 16, 1, 0},
-    {HR_GEMM_PING_PONG, 64, 256, 5, 2, 2, 8, 1, 0},    {HR_GEMM_PING_PONG, 64, 128, 8, 2, 1, 16, 1, 0},
-    {HR_GEMM_PING_PONG, 64, 64, 12, 1, 1, 16, 1, 0},   {HR_GEMM_COOPERATIVE, 128, 192, 4, 2, 2, 8, 1, 0},
-    {HR_GEMM_PING_PONG, 64, 192, 6, 1, 1, 16, 1, 0},
+    {HR_GEMM_COOPERATIVE, 128, 256, 4, 2, 2, 8, 1, 0, 0},
+    {HR_GEMM_COOPERATIVE, 128, 256, 4, 2, 1, 16, 1, 0, 0},
+    {HR_GEMM_PING_PONG, 128, 192, 4, 2, 2, 6, 1, 0, 0},
+    {HR_GEMM_PING_PONG, 128, 160, 5, 4, 2, 6, 1, 0, 0},
+    {HR_GEMM_PING_PONG, 128, 128, 6, 2, 2, 8, 1, 0, 0},
+    {HR_GEMM_COOPERATIVE, 128, 128, 6, 2, 1, 16, 1, 0, 0},
+    {HR_GEMM_PING_PONG, 64, 256, 5, 2, 2, 8, 1, 0, 0},
+    {HR_GEMM_PING_PONG, 64, 128, 8, 2, 1, 16, 1, 0, 0},
+    {HR_GEMM_PING_PONG, 64, 64, 12, 1, 1, 16, 1, 0, 0},
+    {HR_GEMM_COOPERATIVE, 128, 192, 4, 2, 2, 8, 1, 0, 0},
+    {HR_GEMM_PING_PONG, 64, 192, 6, 1, 1, 16, 1, 0, 0},
 };
 
 static const hr_gemm_tile ampere[] = {
-    {HR_GEMM_COOPERATIVE, 128, 128, 4, 0, 1, 8, 1, 0}, {HR_GEMM_COOPERATIVE, 128, 64, 4, 0, 1, 8, 1, 0},
-    {HR_GEMM_COOPERATIVE, 64, 128, 4, 0, 1, 8, 1, 0},  {HR_GEMM_COOPERATIVE, 64, 64, 4, 0, 1, 8, 1, 0},
-    {HR_GEMM_COOPERATIVE, 128, 192, 4, 0, 1, 8, 1, 0}, {HR_GEMM_COOPERATIVE, 64, 192, 4, 0, 1, 8, 1, 0},
+    {HR_GEMM_COOPERATIVE, 128, 128, 4, 0, 1, 8, 1, 0, 0}, {HR_GEMM_COOPERATIVE, 128, 64, 4, 0, 1, 8, 1, 0, 0},
+    {HR_GEMM_COOPERATIVE, 64, 128, 4, 0, 1, 8, 1, 0, 0},  {HR_GEMM_COOPERATIVE, 64, 64, 4, 0, 1, 8, 1, 0, 0},
+    {HR_GEMM_COOPERATIVE, 128, 192, 4, 0, 1, 8, 1, 0, 0}, {HR_GEMM_COOPERATIVE, 64, 192, 4, 0, 1, 8, 1, 0, 0},
 };
 
 /* A tile and the others of its cluster count as they run, whole. */
@@ -178,31 +187,46 @@ static double memory_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const h
            (tile->cluster > 1 ? cluster_memory : 1);
 }
 
+/* Pieces of shared tiles begin at the same steps, and none goes on in a second tile. */
+static bool is_aligned(const hr_gemm_tile *tile) {
+    return tile->stream && tile->stream_clusters % tile->stream == 0;
+}
+
 /* Of what stands in scratch memory between the two kernels. */
-static double sums_bytes(const hr_plan *plan, const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
+static double sums_bytes(const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
     if (tile->splits > 1)
         return (double)s->batch * (double)s->m * (double)s->n * tile->splits * (double)sizeof(float);
-    /* Each cluster begins a piece, and each tile that does not begin with a cluster one more. */
-    const int64_t pieces = hr_limits_threads(&plan->limits) + (int64_t)tile->stream * tile->cluster;
-    return tile->stream ? (double)pieces * tile->m * tile->n * (double)sizeof(float) : 0;
+    const int64_t pieces = tile->stream_clusters + (is_aligned(tile) ? 0 : tile->stream);
+    return tile->stream ? (double)pieces * tile->cluster * tile->m * tile->n * (double)sizeof(float) : 0;
 }
 
 /* What parts of k cost beside their tiles. */
-static double fold_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
-    const double bytes = sums_bytes(plan, s, tile);
+static double fold_clocks(const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
+    const double bytes = sums_bytes(s, tile);
     return bytes > 0 ? fold_launch_clocks + 2 * bytes / l2_all : 0;
 }
 
-/* Whole tiles that a block takes, and its part of those that all share. */
-static double waves_of(const hr_plan *plan, const hr_gemm_sizes *s, const hr_gemm_tile *tile) {
-    const int64_t tiles = tiles_of(s, tile), blocks = hr_limits_threads(&plan->limits);
-    return tile->stream ? (double)tiles / (double)blocks : (double)hr_divide_up(tiles, blocks);
+/* Of the tiles that are shared, where a whole one takes `loop`: multiplying, or bringing the operands. */
+static double shared_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr_gemm_tile *tile,
+                            double loop) {
+    if (!tile->stream) return 0;
+    const double operands = (double)s->batch * (double)(s->m + s->n) * (double)s->k * OPERAND_BYTES,
+                 all = (double)tile->stream * (tile->m * tile->cluster + tile->n) * (double)s->k *
+                       OPERAND_BYTES,
+                 share = loop * tile->stream / tile->stream_clusters,
+                 from_memory = all / (memory_one * (double)hr_limits_threads(&plan->limits)),
+                 brought = is_aligned(tile) || operands < l2_holds ? 0 : from_memory;
+    /* A piece or two leave where a tile would, in f32. */
+    const int pieces = is_aligned(tile) ? 1 : STREAM_PIECES;
+    return (share > brought ? share : brought) + pieces * leave_clocks * tile->m * tile->n;
 }
 
 /* All waves of tiles. */
 static double tiles_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
                            const hr_gemm_tile *tile) {
-    const double waves = waves_of(plan, s, tile);
+    const int64_t blocks = hr_limits_threads(&plan->limits),
+                  whole = tiles_of(s, tile) - (int64_t)tile->stream * tile->cluster;
+    const double waves = (double)hr_divide_up(whole, blocks);
     double loop = overlap(multiply_clocks(s, tile), fill_clocks(plan, s, gemm, tile));
     if (tile->stages < STAGES_ENOUGH && tile->roles == HR_GEMM_PING_PONG) loop *= shallow_loss;
     if (tile->n % WIDE_ROWS) loop *= narrow_loss;
@@ -210,18 +234,17 @@ static double tiles_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr
     double leave = (double)tile->m * hr_gemm_right_columns(gemm, tile) *
                    (leave_clocks * (gemm->result_count > 1 ? gemm->result_count : 1) + gemm->epilogue_clocks);
     double loss = tile->cluster > 1 && waves > 0 ? 1 + cluster_loss / waves : 1;
-    /* Two pieces leave where a tile would, in f32. */
-    double ends = tile->stream ? STREAM_PIECES * leave_clocks * tile->m * tile->n : 0;
-    if (tile->roles == HR_GEMM_COOPERATIVE) return (waves * (loop + leave) + ends) * loss;
+    const double shared = shared_clocks(plan, s, tile, loop);
+    if (tile->roles == HR_GEMM_COOPERATIVE) return (waves * (loop + leave) + shared) * loss;
     leave *= alone;
     double pair = (loop + leave) / 2;
-    return (waves * (loop > pair ? loop : pair) + leave + ends) * loss;
+    return (waves * (loop > pair ? loop : pair) + leave + shared) * loss;
 }
 
 double hr_gemm_tile_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
                            const hr_gemm_tile *tile) {
     const double all =
-        overlap(tiles_clocks(plan, s, gemm, tile), memory_clocks(plan, s, tile)) + fold_clocks(plan, s, tile);
+        overlap(tiles_clocks(plan, s, gemm, tile), memory_clocks(plan, s, tile)) + fold_clocks(s, tile);
     return tile->stream ? all * stream_margin : all;
 }
 
@@ -309,24 +332,38 @@ static int splits_of(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_
     return count;
 }
 
-/* The tiles of a last wave that is not full, where each cluster's share of their steps is worth the while; 0
- * = there are none. */
-static int stream_of(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
-                     const hr_knobs *asked, const hr_gemm_tile *tile) {
+/* The tiles of a last wave that is not full, shared by all clusters or by as many as make their pieces alike:
+ * in tiles, those where a cluster's share is worth the while. Returns how many. */
+static int streams_of(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
+                      const hr_knobs *asked, const hr_gemm_tile *tile, hr_gemm_tile out[2]) {
     if (asked && (asked->split_k || asked->last_wave == HR_LAST_WAVE_WHOLE)) return 0;
+    const bool must = asked && asked->last_wave == HR_LAST_WAVE_SHARED;
+    /* Threads that store results, or compute operands, have no registers left for it. */
+    if (!must && (!gemm->result_count || hr_gemm_is_raw(gemm))) return 0;
     const int64_t clusters = hr_limits_threads(&plan->limits) / tile->cluster;
     if (gemm->mainloop != HR_GEMM_HOPPER || clusters < 1) return 0;
     const int64_t left = tiles_of(s, tile) / tile->cluster % clusters;
     const int64_t steps = hr_saturate_product(left, hr_divide_up(s->k, STEP));
-    return steps / clusters >= PART_STEPS_LEAST && steps < INT32_MAX ? (int)left : 0;
+    int count = 0;
+    if (steps / clusters < PART_STEPS_LEAST || steps > INT32_MAX) return 0;
+    for (int alike = 0; alike < 2; alike++) {
+        const int64_t sharing = alike ? clusters / left * left : clusters;
+        if (alike && (sharing == clusters || sharing == left)) continue;
+        out[count] = *tile;
+        out[count].splits = 1;
+        out[count].stream = (int)left;
+        out[count++].stream_clusters = (int)sharing;
+    }
+    return count;
 }
 
-void hr_gemm_stream_take(const hr_gemm_tile *tile, int64_t blocks, hr_cuda_gemm *out) {
+void hr_gemm_stream_take(const hr_gemm_tile *tile, hr_cuda_gemm *out) {
     enum { UNIT_ROWS = 64, UNIT_COLUMNS = 16, UNITS = HR_GEMM_FOLD_THREADS / 128, ALIGNMENT = 256 };
     const int64_t units = (int64_t)tile->stream * tile->cluster * (tile->m / UNIT_ROWS) *
                           (hr_gemm_right_columns(out, tile) / UNIT_COLUMNS);
+    const int64_t places = (int64_t)tile->stream_clusters * STREAM_PIECES * tile->cluster;
     out->stream_at = hr_divide_up(out->work_bytes, ALIGNMENT) * ALIGNMENT;
-    out->work_bytes = out->stream_at + blocks * STREAM_PIECES * tile->m * tile->n * (int64_t)sizeof(float);
+    out->work_bytes = out->stream_at + places * tile->m * tile->n * (int64_t)sizeof(float);
     out->fold_blocks = hr_divide_up(units, UNITS);
 }
 
@@ -396,10 +433,10 @@ static int rank(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_cuda_g
             tile.splits = splits[k];
             rank_add(&r, tile);
         }
-        tile = table[i];
-        tile.splits = 1;
-        tile.stream = stream_of(plan, sizes, gemm, asked, &tile);
-        if (tile.stream) rank_add(&r, tile);
+        hr_gemm_tile streams[2];
+        count = streams_of(plan, sizes, gemm, asked, &table[i], streams);
+        for (int k = 0; k < count; k++)
+            rank_add(&r, streams[k]);
     }
     return r.count;
 }

@@ -12,7 +12,7 @@
  *
  * Where k is in P::splits parts, each part of each tile is a tile of its own, whose sums leave as they are,
  * part after part; gemm_fold(), the kernel after this one, adds them up in their order and has the epilogue.
- * Where the last wave of tiles is not full, all clusters may share those along k: gemm_stream.h.
+ * Where the last wave of tiles is not full, clusters may share those along k: gemm_stream.h.
  *
  * Where operands stand in parts (gemm_operands.h), the steps of P::pairs pairs of parts follow each other; a
  * part is an operand behind all batches of the one before.
@@ -188,8 +188,12 @@ static __device__ inline gemm_block gemm_hopper_begin(const A &a, const gemm_siz
     b.cluster = (int)blockIdx.x / P::cluster;
     b.clusters = (int)gridDim.x / P::cluster;
     gemm_count_tiles<P>(a, size, b);
-    if constexpr (P::stream > 0)
-        b.tiles = b.whole + b.clusters * (gemm_piece_at<P>(b.cluster, 1, b.steps).steps > 0 ? 2 : 1);
+    if constexpr (P::stream > 0) {
+        const int pieces = b.cluster >= P::stream_clusters                     ? 0
+                           : gemm_piece_at<P>(b.cluster, 1, b.steps).steps > 0 ? 2
+                                                                               : 1;
+        b.tiles = b.whole + b.clusters * pieces;
+    }
     if constexpr (P::left_rows < P::tile_m) gemm_clear_rows<P>(b.memory);
     if (threadIdx.x == 0) {
         for (int s = 0; s < P::stages; s++) {

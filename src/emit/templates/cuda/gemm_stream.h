@@ -1,9 +1,9 @@
-/* Stream-K: all clusters share the last P::stream tiles of a product, which are fewer than there are
- * clusters, along k. Each takes a run of their steps, tile after tile: the end of one tile or its middle, and
- * the beginning of the next. The sums of such a piece leave as threads have them. gemm_fold_stream(), the
- * kernel after this one, adds up the pieces of a tile in their order along k and has the epilogue.
+/* Stream-K: P::stream_clusters clusters share the last P::stream tiles of a product, which are fewer, along
+ * k. Each takes a run of their steps, tile after tile: the end of one tile or its middle, and the beginning
+ * of the next. The sums of such a piece leave as threads have them. gemm_fold_stream(), the kernel after this
+ * one, adds up the pieces of a tile in their order along k and has the epilogue.
  *
- * P, beside what gemm_hopper_block.h asks for: stream, 0 = all tiles are whole; stream_clusters of the grid;
+ * P, beside what gemm_hopper_block.h asks for: stream, 0 = all tiles are whole; stream_clusters;
  * stream_sums(a): where pieces leave.
  */
 struct gemm_piece {
