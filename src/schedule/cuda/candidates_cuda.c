@@ -79,10 +79,16 @@ static int thin_candidates(hr_knobs *out, int max) {
     return copy_of(choices, (int)(sizeof choices / sizeof *choices), out, max);
 }
 
+/* The model's own choice, then what it ranks. */
+static int product_candidates(const hr_stage *stage, hr_knobs *out, int max) {
+    const int first = copy_of(&(hr_knobs){0}, 1, out, max);
+    return first + copy_of(stage->schedule->ranked, stage->schedule->ranked_count, out + first, max - first);
+}
+
 int hr_cuda_candidates(const hr_plan *plan, const hr_stage *stage, hr_knobs *out, int max) {
     if (hr_gemm_walk_joins(plan, stage)) return copy_of(&(hr_knobs){0}, 1, out, max);
     if (stage->schedule->kind == HR_SCHEDULE_CUDA_PRODUCT)
-        return stage->schedule->matrix_rows ? thin_candidates(out, max) : hr_gemm_candidates(plan, out, max);
+        return stage->schedule->matrix_rows ? thin_candidates(out, max) : product_candidates(stage, out, max);
     if (stage->schedule->kind != HR_SCHEDULE_CUDA_GRID)
         return copy_of(&(hr_knobs){0}, 1, out, max); /* attention has no tunables yet */
     return stage->shape == HR_SHAPE_MAP ? flat_candidates(out, max) : grid_candidates(out, max);

@@ -197,7 +197,10 @@ hr_status hr_cuda_gemm_choose(const hr_plan *plan, const hr_stage *stage, const 
     }
     HR_TRY(hr_gemm_prepare(plan, stage, extents, most, &sizes, out, &complete));
     if (complete) return HR_OK;
-    bool fits = hr_gemm_tiles(plan, hr_stage_knobs(stage), &sizes, out, tiles) > 0;
+    const int count = hr_gemm_tiles(plan, hr_stage_knobs(stage), &sizes, out, tiles);
+    const bool fits = count > 0;
+    for (int i = 0; i < count && i < HR_GEMM_RANKED; i++)
+        out->ranked[out->ranked_count++] = hr_gemm_tile_knobs(&tiles[i]);
     if (!fits && most == HR_GEMM_HOPPER)
         return hr_cuda_gemm_choose(plan, stage, extents, HR_GEMM_AMPERE, out);
     if (!fits)

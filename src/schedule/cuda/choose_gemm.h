@@ -96,6 +96,7 @@ typedef struct hr_gemm_pair {
 } hr_gemm_pair;
 
 enum {
+    HR_GEMM_RANKED = 16,
     HR_GEMM_RESULTS_MAX = 4,
     HR_GEMM_COLUMNS_MAX = 4,
     HR_GEMM_SPLITS_MAX = 32,
@@ -156,6 +157,8 @@ typedef struct hr_cuda_gemm {
      * of rows that chose the same, at most. A kernel before it sorts the rows. */
     int64_t groups, group_tiles;
     int64_t tiles_at; /* where those are listed in its scratch memory, behind the sorted rows */
+    hr_knobs ranked[HR_GEMM_RANKED]; /* what the tuner may ask for, the best first by the model */
+    int ranked_count;
     char why[320];
 } hr_cuda_gemm;
 
@@ -318,8 +321,8 @@ enum { HR_GEMM_TILES_MAX = 96 };
  * are any. Returns how many. */
 int hr_gemm_tiles(const hr_plan *plan, const hr_knobs *knobs, const hr_gemm_sizes *sizes,
                   const hr_cuda_gemm *gemm, hr_gemm_tile *out);
-/* What the tuner may ask for: the model's first choice, then each tile; returns how many. */
-int hr_gemm_candidates(const hr_plan *plan, hr_knobs *out, int max);
+/* What asks for such a tile, walked so. */
+hr_knobs hr_gemm_tile_knobs(const hr_gemm_tile *tile);
 /* The tile holds these products' sums and their epilogue. */
 bool hr_gemm_tile_fits(const hr_plan *plan, const hr_gemm_sizes *sizes, const hr_cuda_gemm *gemm,
                        const hr_gemm_tile *tile);

@@ -375,16 +375,13 @@ static bool is_asked_for(const hr_knobs *knobs, const hr_gemm_tile *tile) {
            (!knobs->sharers || knobs->sharers == tile->cluster);
 }
 
-int hr_gemm_candidates(const hr_plan *plan, hr_knobs *out, int max) {
-    static const int splits[] = {1, 2, 4, 8};
-    int count = 0;
-    if (max > 0) out[count++] = (hr_knobs){0};
-    for (size_t i = 0; i < sizeof hopper / sizeof *hopper && count < max && plan->limits.tensor_maps; i++)
-        out[count++] = (hr_knobs){.tile_m = hopper[i].m, .tile_n = hopper[i].n, .sharers = hopper[i].cluster};
-    for (size_t i = 0; i < sizeof splits / sizeof *splits && count < max && plan->limits.tensor_maps; i++)
-        out[count++] = (hr_knobs){.split_k = splits[i]};
-    if (count < max && plan->limits.tensor_maps) out[count++] = (hr_knobs){.last_wave = HR_LAST_WAVE_SHARED};
-    return count;
+hr_knobs hr_gemm_tile_knobs(const hr_gemm_tile *tile) {
+    hr_knobs knobs = {.tile_m = tile->m, .tile_n = tile->n, .sharers = tile->cluster};
+    if (tile->stream)
+        knobs.last_wave = HR_LAST_WAVE_SHARED;
+    else
+        knobs.split_k = tile->splits;
+    return knobs;
 }
 
 typedef struct ranking {

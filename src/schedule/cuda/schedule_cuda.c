@@ -118,6 +118,10 @@ static hr_status explain_product(const int64_t *extents, hr_plan *plan, hr_stage
     hr_cuda_gemm gemm;
     HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, hr_gemm_mainloop_most(plan), &gemm));
     stage->schedule->matrix_rows = gemm.mainloop == HR_GEMM_THIN ? gemm.tile.m : 0;
+    hr_knobs *ranked = hr_arena_alloc(plan->arena, sizeof gemm.ranked);
+    memcpy(ranked, gemm.ranked, sizeof gemm.ranked);
+    stage->schedule->ranked = ranked;
+    stage->schedule->ranked_count = gemm.ranked_count;
     stage->why = hr_arena_format(plan->arena, "%s; %s%s", stage->why, gemm.why, partial_words(plan, &gemm));
     return HR_OK;
 }
