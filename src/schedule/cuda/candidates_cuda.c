@@ -79,8 +79,26 @@ static int thin_candidates(hr_knobs *out, int max) {
     return copy_of(choices, (int)(sizeof choices / sizeof *choices), out, max);
 }
 
+/* Several products in a walk: tiles for all of them. */
+static int walk_candidates(hr_knobs *out, int max) {
+    static const hr_knobs choices[] = {
+        {0},
+        {.tile_m = 128, .tile_n = 256, .sharers = 1},
+        {.tile_m = 128, .tile_n = 256, .sharers = 2},
+        {.tile_m = 128, .tile_n = 192, .sharers = 2},
+        {.tile_m = 128, .tile_n = 160, .sharers = 2},
+        {.tile_m = 128, .tile_n = 128, .sharers = 1},
+        {.tile_m = 128, .tile_n = 128, .sharers = 2},
+        {.tile_m = 64, .tile_n = 256, .sharers = 2},
+        {.tile_m = 64, .tile_n = 128, .sharers = 1},
+        {.tile_m = 64, .tile_n = 64, .sharers = 1},
+    };
+    return copy_of(choices, (int)(sizeof choices / sizeof *choices), out, max);
+}
+
 /* The model's own choice, then what it ranks. */
 static int product_candidates(const hr_stage *stage, hr_knobs *out, int max) {
+    if (stage->schedule->gemm_walk) return walk_candidates(out, max);
     const int first = copy_of(&(hr_knobs){0}, 1, out, max);
     return first + copy_of(stage->schedule->ranked, stage->schedule->ranked_count, out + first, max - first);
 }
