@@ -55,7 +55,7 @@ typedef struct hr_schedule {
         struct {                                  /* HR_SCHEDULE_CUDA_PRODUCT */
             int matrix_rows;                      /* of few vectors: that a block has; 0 = of any other */
             const struct hr_gemm_walk *gemm_walk; /* that it is part of; NULL = none */
-            const hr_knobs *ranked;               /* what the tuner may ask for, the best first by the model */
+            const hr_knobs *ranked; /* what the tuner may ask for, the best first by the model */
             int ranked_count;
         };
         /* HR_SCHEDULE_CUDA_ATTENTION: of the region's first stage; the others join it */
