@@ -1,6 +1,7 @@
 /* Values of JSON as the reports write them. In: C values. Out: jansson's. */
 #include "report/json_value.h"
 #include "base/memory.h"
+#include "base/text.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -37,9 +38,19 @@ void hr_value_set_whole(json_t *object, const char *key, int64_t value) {
     hr_value_set(object, key, json_integer(value));
 }
 
-/* Into our own text, which remembers a want of memory: jansson's forgets some. */
+/* Into our own text, which remembers a want of memory: jansson's forgets some. What would drive a terminal is
+ * written as its number: in JSON that is the same string. */
 static int append(const char *data, size_t length, void *text) {
-    hr_text_append(text, data, length);
+    size_t step;
+    for (size_t at = 0; at < length; at += step) {
+        uint32_t code = 0;
+        if (hr_character_is_shown(data + at, length - at, &step) || (unsigned char)data[at] < 0x7f)
+            hr_text_append(text, data + at, step);
+        else if (hr_utf8_take(data + at, length - at, &code) && code < 0x10000)
+            hr_text_format(text, "\\u%04x", code);
+        else /* halves of a pair */
+            hr_text_format(text, "\\u%04x\\u%04x", 0xd7c0 + (code >> 10), 0xdc00 + (code & 0x3ff));
+    }
     return 0;
 }
 

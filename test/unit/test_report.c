@@ -6,6 +6,8 @@
 
 #include <cmocka.h>
 
+#include "base/memory.h"
+#include "report/json_value.h"
 #include "report/report.h"
 #include "report/sheet.h"
 #include "support/sample_result.h"
@@ -511,6 +513,24 @@ static void sweep(void **state) {
     free(text);
 }
 
+/* What would drive a terminal stands in JSON as its number; it is the same string. */
+static void json_of_controls(void **state) {
+    (void)state;
+    static const char name[] = "a\xc2\x9b"
+                               "b\xe2\x80\xae"
+                               "c\x7f\xf3\xa0\x80\x81\xc3\xa9\n";
+    const long before = hr_memory_wants();
+    json_t *object = json_object(), *again;
+    char *text;
+    hr_value_set_text(object, "name", name);
+    assert_int_equal(hr_value_give_line(object, before, &text), HR_OK);
+    assert_string_equal(text, "{\"name\": \"a\\u009bb\\u202ec\\u007f\\udb40\\udc01\xc3\xa9\\n\"}\n");
+    again = json_loads(text, 0, NULL);
+    assert_string_equal(json_string_value(json_object_get(again, "name")), name);
+    json_decref(again);
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(words),
@@ -526,6 +546,7 @@ int main(void) {
         cmocka_unit_test(odd_floors),
         cmocka_unit_test(ladder),
         cmocka_unit_test(sweep),
+        cmocka_unit_test(json_of_controls),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
