@@ -16,7 +16,7 @@ import tempfile
 build, source = (pathlib.Path(word).resolve() for word in sys.argv[1:3])
 chosen = sys.argv[3:]
 LONG = os.environ.get("HR_TEST_LONG")
-SAMPLE = 12  # allocations a command where the test is short; of a command that measures
+SAMPLE = 12  # allocations a command where the test is short; of a command that measures, or opens a model
 SAMPLE_TIMED = 3
 SAMPLE_EMULATED = 192  # of a command whose kernels run in the emulator, where the test is long
 FOREVER = 1 << 40
@@ -80,7 +80,7 @@ def add_generate(commands):
         "model": {"type": "BPE", "vocab": {name: i for i, name in enumerate(names[:-1])}, "merges": pairs["tokenizer.ggml.merges"]}}))
     (work / "requests").write_text("".join(json.dumps({"prompt": text, "n": 2, "temperature": 0}) + "\n" for text in ("the", "a")))
     commands |= {"generate": ["generate", work / "miniature.gguf", *words],
-                 "generate_requests": ["generate", work / "miniature.gguf", "--requests", work / "requests"],
+                 "generate_requests": ["generate", folder, "--requests", work / "requests"],
                  "generate_folder": ["generate", folder, *words],
                  "generate_cuda": ["generate", folder, *words, "--device", "cuda"]}
     shutil.rmtree(miniature_model.WORK)
@@ -157,7 +157,7 @@ def try_all(name, words):
         step = 2 * count // SAMPLE_EMULATED if name == "generate_cuda" else 1
         tries = [(number, until) for number in range(1, count + 1) for until in (1, FOREVER)][::step][turn::of]
     else:
-        step = max(1, count // (SAMPLE_TIMED if name in TIMED else SAMPLE))
+        step = max(1, count // (SAMPLE_TIMED if name in TIMED or name.startswith("generate") else SAMPLE))
         tries = [(number, (1, FOREVER)[i % 2]) for i, number in enumerate(range(1, count + 1, step))]
     for number, until in tries:
         try_one(name, words, number, until, good, kept)
@@ -166,7 +166,7 @@ def try_all(name, words):
 
 told = 0
 for name, words in COMMANDS.items():
-    if chosen and name not in chosen or not chosen and not LONG and name in ("run", "run_saved", "generate_cuda"):
+    if chosen and name not in chosen or not chosen and not LONG and name in ("run", "run_saved", "generate", "generate_cuda"):
         continue
     print(f"{name}: {try_all(name, words)} runs with a failing allocator")
     print("\n".join(failed[told:told + 100]), flush=True)
