@@ -335,6 +335,11 @@ static const char *const products[] = {
     "    y[m, n] = sum[k](x[m, k] * p[k, n]) + b[n]\n"
     "    z[m, n] = sum[k](x[m, k] * q[k, n])\n"
     "    u[m, n] = sum[k](x[m, k] * r[k, n]) }",
+    "kernel gates(x: bf16[M, K], p: bf16[N, K], q: bf16[N, K], r: bf16[N, K], o: bf16[N, K], s: bf16[M, N])\n"
+    "    -> (c: bf16[M, N], y: bf16[M, N]) {\n"
+    "    f[m, n] = s[m, n] * sigmoid(sum[k](x[m, k] * p[n, k]))\n"
+    "    c[m, n] = f[m, n] + sigmoid(sum[k](x[m, k] * q[n, k])) * tanh(sum[k](x[m, k] * r[n, k]))\n"
+    "    y[m, n] = sigmoid(sum[k](x[m, k] * o[n, k])) * tanh(c[m, n]) }",
     "kernel sums(x: bf16[M, K], w: bf16[N, K], r: bf16[M, N]) -> (y: bf16[M, N], c: f32[N], q: f32[M]) {\n"
     "    y[m, n] = sum[k](x[m, k] * w[n, k]) * (1 - tanh(r[m, n])^2)\n"
     "    c[n] = sum[m](y[m, n])\n"

@@ -65,6 +65,13 @@ static const struct gemm_case {
      "    z[b, m, n] = 2 * sum[k](x[b, m, k] * q[b, k, n]) + c[b, m, n]\n"
      "    u[b, m, n] = sum[k](x[b, m, k] * r[b, k, n]) }",
      HALVES, 2},
+    {"kernel k(x: f16[M, K], p: f16[N, K], q: f16[N, K], r: f16[N, K], o: f16[N, K], s: f16[M, N], b: "
+     "f32[N])\n"
+     "    -> (c: f16[M, N], y: f16[M, N]) {\n"
+     "    f[m, n] = s[m, n] * sigmoid(sum[k](x[m, k] * p[n, k]) + b[n])\n"
+     "    c[m, n] = f[m, n] + sigmoid(sum[k](x[m, k] * q[n, k])) * tanh(sum[k](x[m, k] * r[n, k]))\n"
+     "    y[m, n] = sigmoid(sum[k](x[m, k] * o[n, k])) * tanh(c[m, n]) }",
+     HALVES, 3},
     {"kernel k(q: bf16[M, B, K], k: bf16[N, B, K]) -> (s: bf16[B, M, N]) {\n"
      "    s[h, i, j] = sum[d](q[i, h, d] * k[j, h, d]) * 0.125 }",
      HALVES, 0},

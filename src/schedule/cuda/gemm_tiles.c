@@ -92,6 +92,7 @@ static const hr_gemm_tile ampere[] = {
     {HR_GEMM_COOPERATIVE, 128, 128, 4, 0, 1, 8, 1, 0, 0}, {HR_GEMM_COOPERATIVE, 128, 64, 4, 0, 1, 8, 1, 0, 0},
     {HR_GEMM_COOPERATIVE, 64, 128, 4, 0, 1, 8, 1, 0, 0},  {HR_GEMM_COOPERATIVE, 64, 64, 4, 0, 1, 8, 1, 0, 0},
     {HR_GEMM_COOPERATIVE, 128, 192, 4, 0, 1, 8, 1, 0, 0}, {HR_GEMM_COOPERATIVE, 64, 192, 4, 0, 1, 8, 1, 0, 0},
+    {HR_GEMM_COOPERATIVE, 64, 256, 4, 0, 1, 8, 1, 0, 0},
 };
 
 /* A tile and the others of its cluster count as they run, whole. */
@@ -254,9 +255,10 @@ static bool is_for_chains(const hr_gemm_tile *tile) {
 }
 
 /* Right operands have a tile's columns in equal shares, of whole pieces of results; under HR_GEMM_AMPERE of
- * whole shares of its warps. Three alone need tiles of three shares. */
+ * whole shares of its warps. Three alone need tiles of three shares there, and four the widest. */
 static bool stacks(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile) {
     const bool hopper = gemm->mainloop == HR_GEMM_HOPPER;
+    if (!hopper && tile->n == FLAT_COLUMNS) return gemm->rights == HR_GEMM_RIGHTS_MAX;
     if (gemm->rights == 1) return hopper ? tile->m > GROUP_ROWS || tile->n != 192 : tile->n != 192;
     return tile->n % gemm->rights == 0 && hr_gemm_right_columns(gemm, tile) % (hopper ? 32 : 64) == 0;
 }

@@ -22,8 +22,8 @@ enum { STACKED_TILES = 2, STACKED_TILE = 128 * 256 };
 /* A wave of tiles: with less, k is in parts. */
 enum { PARTIALS_TILE = 128 * 128 };
 
-/* The smallest tile of three products on `mma.sync`: four stages of 64 + 192 rows of 128 bytes. */
-enum { STACKED_SHARED = 4 * (64 + 192) * 128 };
+/* The smallest tile of four products on `mma.sync`: four stages of 64 + 256 rows of 128 bytes. */
+enum { STACKED_SHARED = 4 * (64 + 256) * 128 };
 
 static hr_facts facts_of(const hr_device_limits *limits) {
     const unsigned stacked = limits->shared_bytes >= STACKED_SHARED ? HR_FACT_STACKED_PRODUCTS : 0;

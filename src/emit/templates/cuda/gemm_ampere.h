@@ -15,7 +15,7 @@
  * store(a, batch, m, n, sum); left and right: k_major, chunks, element(a, batch, mn, k) and place(...).
  *
  * P::rights products that share the left operand are one walk: their right tiles of P::right_n columns are
- * stacked to one of P::tile_n. right_1 and right_2 are the others; store() takes all sums of a place.
+ * stacked to one of P::tile_n. right_1 and on are the others; store() takes all sums of a place.
  */
 struct gemm_size {
     int64_t batch, m, n, k;
@@ -179,6 +179,8 @@ static __device__ inline void gemm_ampere_bring(const A &a, const gemm_size &siz
         gemm_load_right<P, typename P::right_1, CHUNKS, 1>(a, size, batch, n, k, right);
     if constexpr (P::rights > 2)
         gemm_load_right<P, typename P::right_2, CHUNKS, 2>(a, size, batch, n, k, right);
+    if constexpr (P::rights > 3)
+        gemm_load_right<P, typename P::right_3, CHUNKS, 3>(a, size, batch, n, k, right);
 }
 
 template <class P, bool CHUNKS, class A>

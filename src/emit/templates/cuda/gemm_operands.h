@@ -161,6 +161,7 @@ static __device__ inline void gemm_plain_tile(const A &a, const gemm_size &size,
     gemm_plain_sums<P, typename P::right>(a, size, batch, m, n, tiles, sum[0]);
     if constexpr (P::rights > 1) gemm_plain_sums<P, typename P::right_1>(a, size, batch, m, n, tiles, sum[1]);
     if constexpr (P::rights > 2) gemm_plain_sums<P, typename P::right_2>(a, size, batch, m, n, tiles, sum[2]);
+    if constexpr (P::rights > 3) gemm_plain_sums<P, typename P::right_3>(a, size, batch, m, n, tiles, sum[3]);
     gemm_plain_more<P>(a, batch, m, n, tiles, sum[0]);
     if (threadIdx.x < 256) gemm_plain_store<P>(a, size, batch, m + m_thread, n + n_thread, sum);
 }
