@@ -110,6 +110,12 @@ static const struct gemm_case {
     {"kernel k(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[M, N]) {\n"
      "    y[m, n] = sum[k](0.1 * x[m, k] * w[n, k] * rsqrt(K)) }",
      HALVES, 0},
+    {"kernel k(x: bf16[2 * M, K], w: bf16[N, 3 * K]) -> (y: bf16[M, N]) {\n"
+     "    y[m, n] = sum[k < K](x[2 * m + 1, k] * w[n, K + k]) }",
+     HALVES, 0},
+    {"kernel k(x: bf16[2, M, K], w: bf16[1, N, K]) -> (y: bf16[2, M, N]) {\n"
+     "    y[h, m, n] = sum[k](x[h, m, k] * w[h // 2, n, k]) }",
+     HALVES, 0},
     {"kernel k(x: bf16[M, 4, K], w: bf16[N, K]) -> (y: f32[M, N]) {\n"
      "    y[m, n] = sum[h, k](x[m, h, k] * w[n, k]) }",
      PARTS, 0},
