@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Derived backward passes: a GPT-2 block beside its floors, stage by stage on a GPU; kernels beside texts by hand.
 
-  gradients.py HEADROOM [--device cuda|cpu] [--examples FOLDER] [--hand FOLDER] [--tokens 1024,4096] [--name WORDS]
-               [--out FILE.md]
+  gradients.py HEADROOM [--device cuda|cpu] [--examples FOLDER] [--hand FOLDER] [--tokens 1024,4096] [--rounds 3]
+               [--traces FOLDER] [--name WORDS] [--out FILE.md]
 
 in:   the command; examples/gpt2_block*.hr, which --examples takes elsewhere (an older tree's); with --hand, files of the
       names of kernels/*_backward.hr with other texts of the same kernels
@@ -16,6 +16,7 @@ import argparse
 import concurrent.futures
 import json
 import re
+import statistics
 import subprocess
 import tempfile
 from pathlib import Path
@@ -47,10 +48,10 @@ def floors(result):
     return sum(stage["floor_seconds"] for stage in result["plan"]["stages"]) * 1e6
 
 
-def recorded(headroom, text, extents):
+def recorded(headroom, text, extents, traces):
     """Medians of kernels in microseconds: stage -> [(name, time)]."""
     with tempfile.TemporaryDirectory() as folder:
-        trace = str(Path(folder) / "trace.hrt")
+        trace = str((traces or Path(folder)) / f"{text.stem}.hrt")
         command = [headroom, "record", "-o", trace, "--", headroom, "run", str(text), *extents, "--device", "cuda", *FLAGS,
                    "--repeat", "7"]
         subprocess.run(command, capture_output=True)
@@ -73,7 +74,7 @@ def makes(headroom, text, extents):
     return names
 
 
-def block(headroom, device, examples, tokens):
+def block(headroom, device, examples, tokens, traces):
     sizes = [[f"T={t}", *WIDTHS] for t in tokens]
     cases = [(kernel, words, extents) for extents in sizes for kernel, words in BLOCK]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:  # what is compiled is kept
@@ -90,7 +91,7 @@ def block(headroom, device, examples, tokens):
         text, extents = examples / f"{kernel}.hr", sizes[-1]
         if device == "cpu" or not results.get(kernel):
             continue
-        times, names = recorded(headroom, text, extents), makes(headroom, text, extents)
+        times, names = recorded(headroom, text, extents, traces), makes(headroom, text, extents)
         lines += ["", f"{words.capitalize()}, {extents[0]}:", "", "| stage | makes | floor | its kernels |", "|---|---|---|---|"]
         for number, stage in enumerate(results[kernel]["plan"]["stages"]):
             own = ", ".join(f"{name.removeprefix(f'stage_{number}').lstrip('_') or 'main'} {time:.1f} µs" for name, time in times.get(number, []))
@@ -99,15 +100,15 @@ def block(headroom, device, examples, tokens):
     return lines
 
 
-def beside_hand(headroom, device, hand):
+def beside_hand(headroom, device, hand, rounds):
     lines = ["", "| kernel | derived | by hand | derived / by hand |", "|---|---|---|---|"]
     for kernel, extents in KERNELS.items():
         texts = [HERE.parent / "kernels" / f"{kernel}.hr", hand / f"{kernel}.hr"]
         if not texts[1].exists():
             continue
-        rounds = [[run(headroom, device, f"{text}:{kernel}", extents) for text in texts] for _ in range(3)]
-        if all(all(pair) for pair in rounds):
-            derived, by_hand = (sorted(microseconds(pair[i]) for pair in rounds)[1] for i in range(2))
+        pairs = [[run(headroom, device, f"{text}:{kernel}", extents) for text in texts] for _ in range(rounds)]
+        if all(all(pair) for pair in pairs):
+            derived, by_hand = (statistics.median(microseconds(pair[i]) for pair in pairs) for i in range(2))
             words = " ".join(extents)
             lines.append(f"| {kernel} {words} | {derived:.1f} µs | {by_hand:.1f} µs | {derived / by_hand:.3f} |")
             print(lines[-1], flush=True)
@@ -121,13 +122,15 @@ def main():
     parser.add_argument("--examples", type=Path, default=HERE.parent / "examples")
     parser.add_argument("--hand", type=Path)
     parser.add_argument("--tokens", default="1024,4096")
+    parser.add_argument("--rounds", type=int, default=3, help="of kernels beside texts by hand")
+    parser.add_argument("--traces", type=Path, help="where recordings are kept")
     parser.add_argument("--name", default="A GPT-2 block and its derived backward pass")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     tokens = [int(t) for t in given.tokens.split(",") if t]
     lines = [f"# {given.name}", "", f"`examples/gpt2_block*.hr` in bf16 with {', '.join(WIDTHS)}.", ""]
-    lines += block(given.headroom, given.device, given.examples, tokens) if tokens else []
-    lines += beside_hand(given.headroom, given.device, given.hand) if given.hand else []
+    lines += block(given.headroom, given.device, given.examples, tokens, given.traces) if tokens else []
+    lines += beside_hand(given.headroom, given.device, given.hand, given.rounds) if given.hand else []
     page = "\n".join(lines) + "\n"
     if given.out:
         given.out.write_text(page)
