@@ -6,7 +6,7 @@
 
 in:   the command; examples/gpt2_block*.hr, which --examples takes elsewhere (an older tree's); with --hand, files of the
       names of kernels/*_backward.hr with other texts of the same kernels
-out:  a table of times beside the floors of stages, tables of stages of the largest size, and one of the kernels
+out:  a table of times beside the floors of stages, tables of stages, and one of the kernels
 
 A time is the median of `headroom run --tune none --repeat 30`; times of a stage's kernels are medians of a recording,
 where clocks are lower: they say how a time is shared out.
@@ -51,7 +51,7 @@ def floors(result):
 def recorded(headroom, text, extents, traces):
     """Medians of kernels in microseconds: stage -> [(name, time)]."""
     with tempfile.TemporaryDirectory() as folder:
-        trace = str((traces or Path(folder)) / f"{text.stem}.hrt")
+        trace = str((traces or Path(folder)) / f"{text.stem}.{extents[0][2:]}.hrt")
         command = [headroom, "record", "-o", trace, "--", headroom, "run", str(text), *extents, "--device", "cuda", *FLAGS,
                    "--repeat", "7"]
         subprocess.run(command, capture_output=True)
@@ -80,20 +80,20 @@ def block(headroom, device, examples, tokens, traces):
     with concurrent.futures.ThreadPoolExecutor(8) as pool:  # what is compiled is kept
         list(pool.map(lambda case: run(headroom, device, examples / f"{case[0]}.hr", case[2], 1), cases))
     lines = ["| kernel | T | time | floors of its stages | of the time | stages |", "|---|---|---|---|---|---|"]
-    results = {}
+    results = []
     for kernel, words, extents in cases:
-        results[kernel] = result = run(headroom, device, examples / f"{kernel}.hr", extents)
+        result = run(headroom, device, examples / f"{kernel}.hr", extents)
         if result:
             time, floor = microseconds(result), floors(result)
             lines.append(f"| {words} | {extents[0][2:]} | {time:.0f} µs | {floor:.0f} µs | {floor / time:.2f} | {len(result['plan']['stages'])} |")
             print(lines[-1], flush=True)
-    for kernel, words in BLOCK[1:]:
-        text, extents = examples / f"{kernel}.hr", sizes[-1]
-        if device == "cpu" or not results.get(kernel):
-            continue
+        if result and device == "cuda" and kernel != "gpt2_block":
+            results.append((kernel, words, extents, result))
+    for kernel, words, extents, result in results:
+        text = examples / f"{kernel}.hr"
         times, names = recorded(headroom, text, extents, traces), makes(headroom, text, extents)
         lines += ["", f"{words.capitalize()}, {extents[0]}:", "", "| stage | makes | floor | its kernels |", "|---|---|---|---|"]
-        for number, stage in enumerate(results[kernel]["plan"]["stages"]):
+        for number, stage in enumerate(result["plan"]["stages"]):
             own = ", ".join(f"{name.removeprefix(f'stage_{number}').lstrip('_') or 'main'} {time:.1f} µs" for name, time in times.get(number, []))
             made = names[number] if number < len(names) else ""
             lines.append(f"| {number + 1} | {made or '–'} | {stage['floor_seconds'] * 1e6:.1f} µs | {own or 'in another'} |")
