@@ -128,12 +128,19 @@ static hr_status explain_product(const int64_t *extents, hr_plan *plan, hr_stage
 
 /* ---- attention ---- */
 
+/* The stage is a part of what stage `first` is scheduled as, `what` in words. */
+static void say_joined(hr_plan *plan, hr_stage *stage, int first, const char *what) {
+    if (stage != &plan->stages[first])
+        stage->why = hr_arena_format(plan->arena, "%s; in the %s of stage %d", stage->why, what, first + 1);
+}
+
 /* The region's stages are one kernel; what they make for each other is in its registers. */
 static void join(hr_plan *plan, const hr_region *region, const hr_cuda_attention *attention) {
     for (int k = region->first; k <= region->last; k++) {
         hr_stage *stage = &plan->stages[k];
         stage->schedule->kind = HR_SCHEDULE_CUDA_ATTENTION;
         stage->schedule->joins = k > region->first;
+        say_joined(plan, stage, region->first, "kernel");
         stage->schedule->attention = attention;
     }
     for (int t = 0; t < plan->normal->tensor_count; t++)
@@ -161,11 +168,12 @@ static hr_status attend(const int64_t *extents, hr_plan *plan) {
     return HR_OK;
 }
 
-/* The five stages are two kernels. */
-static void join_backward(hr_plan *plan, const hr_cuda_backward *backward) {
+/* The five stages are two kernels; stage `first` says so. */
+static void join_backward(hr_plan *plan, int first, const hr_cuda_backward *backward) {
     for (int i = 0; i < HR_BACKWARD_STAGES; i++) {
         hr_stage *stage = &plan->stages[backward->text.stage[i]];
         stage->schedule->kind = HR_SCHEDULE_CUDA_BACKWARD;
+        say_joined(plan, stage, first, "two kernels");
         stage->schedule->backward = backward;
     }
     for (int t = 0; t < plan->normal->tensor_count; t++)
@@ -180,7 +188,7 @@ static hr_status attend_backward(const int64_t *extents, hr_plan *plan) {
         HR_TRY(hr_cuda_backward_choose(plan, i, extents, backward));
         if (backward->found) stage->why = hr_arena_format(plan->arena, "%s; %s", stage->why, backward->why);
         if (backward->found && !backward->fits) stage->apart = backward->why;
-        if (backward->fits) join_backward(plan, backward);
+        if (backward->fits) join_backward(plan, i, backward);
     }
     return HR_OK;
 }
