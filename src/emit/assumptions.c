@@ -1,7 +1,6 @@
 /* What a plan takes for granted of the extents. In: a plan. Out: text. See assumptions.h. */
 #include "emit/assumptions.h"
 
-#include "emit/interval_text.h"
 #include "emit/prelude.h"
 #include "plan/assumption.h"
 #include "plan/whole_range.h"
@@ -123,7 +122,7 @@ hr_status hr_emit_assumptions(hr_printer *p) {
     p->out = out;
     hr_status status = hr_text_status(&function);
     if (status == HR_OK && p->plan->graph->assumptions)
-        status = hr_prelude_trim((const char *)hr_interval_text, hr_text_data(&function), out);
+        status = hr_prelude_append(HR_PRELUDE_INTERVAL, hr_text_data(&function), out);
     hr_text_append(out, hr_text_data(&function), function.length);
     hr_text_clear(&function);
     return status;

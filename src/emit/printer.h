@@ -107,12 +107,4 @@ bool hr_is_used(const hr_printer *printer, const char *name);
 /* A new body: it uses nothing yet. */
 void hr_uses_begin(hr_printer *printer);
 
-/* ---- fixed text with holes ---- */
-
-typedef struct hr_hole {
-    const char *name, *value;
-} hr_hole;
-
-void hr_template_append(const unsigned char *text, const hr_hole *holes, int count, hr_text *out);
-
 #endif

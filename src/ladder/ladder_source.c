@@ -65,7 +65,7 @@ hr_status hr_ladder_source(const hr_ladder_step *step, const hr_function *functi
     hr_status status = hr_text_status(&body);
     hr_text_format(out, "%s\n", (const char *)hr_cuda_file_head_text);
     arguments_print(function, out);
-    if (status == HR_OK) status = hr_prelude_cuda_append(hr_text_data(&body), out);
+    if (status == HR_OK) status = hr_prelude_append(HR_PRELUDE_CUDA, hr_text_data(&body), out);
     if (status == HR_OK)
         status = hr_tensor_core_append(products, products_find(hr_text_data(&body), products), out);
     hr_text_append(out, hr_text_data(&body), body.length);

@@ -158,25 +158,6 @@ static void print_arguments(emitter *e) {
     hr_print(p, "%s", "");
 }
 
-/* Those of the checks of subscripts and the reductions of lanes that the stages use. */
-static hr_status print_helpers(hr_printer *p, const hr_text *stages) {
-    hr_text all = {0};
-    hr_text_format(&all, "%s", (const char *)hr_c_range_check_text);
-    for (int i = 0; i < 4; i++) {
-        bool lanes = i / 2, largest = i % 2;
-        const hr_hole holes[] = {
-            {"NAME", hr_format(p, "%s_arg%s", lanes ? "vi" : "vf", largest ? "max" : "min")},
-            {"LANES", lanes ? "vi" : "vf"},
-            {"BETTER", largest ? ">" : "<"}};
-        hr_text_append(&all, "\n", 1);
-        hr_template_append(hr_c_arg_lanes_text, holes, 3, &all);
-    }
-    hr_status status = hr_text_status(&all);
-    if (status == HR_OK) status = hr_prelude_trim(hr_text_data(&all), hr_text_data(stages), p->out);
-    hr_text_clear(&all);
-    return status;
-}
-
 /* `source`: in front of the extents. */
 static void print_refusal(emitter *e, const char *source) {
     hr_print(e->p, "if (!%s) return %d;", hr_emit_assumptions_call(e->p, source), HR_EMITTED_REFUSES);
@@ -496,7 +477,7 @@ static hr_status print_code(emitter *e, hr_text *source) {
     p->indent = 0;
     p->lane = -1;
     print_arguments(e);
-    if (status == HR_OK) status = print_helpers(p, &stages);
+    if (status == HR_OK) status = hr_prelude_append(HR_PRELUDE_HELPERS, hr_text_data(&stages), p->out);
     if (status == HR_OK) status = hr_emit_assumptions(p);
     hr_text_format(&body, "%s\n",
                    (const char *)(e->form == FORM_LOADED ? hr_c_team_text : hr_c_threads_text));
@@ -512,7 +493,7 @@ static hr_status print_code(emitter *e, hr_text *source) {
     }
     if (status == HR_OK) status = hr_text_status(&body);
     p->out = source;
-    if (status == HR_OK) status = hr_prelude_append(hr_text_data(&body), source);
+    if (status == HR_OK) status = hr_prelude_append(HR_PRELUDE_C, hr_text_data(&body), source);
     hr_text_append(source, hr_text_data(&body), body.length);
     hr_text_clear(&stages);
     hr_text_clear(&body);

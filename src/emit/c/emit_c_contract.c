@@ -10,6 +10,7 @@
 #include "emit/c/function_c.h"
 #include "emit/c/lane_loop.h"
 #include "emit/c/stage_c.h"
+#include "emit/template.h"
 #include "schedule/cpu/contract_choice.h"
 
 #include <string.h>
@@ -21,27 +22,18 @@ enum {
 
 /* ---- the main loop ---- */
 
-/* The f64 version of the text: these words and parts of words, replaced. */
-static const char *const renames[][2] = {{"f32", "f64"},
-                                         {"F32", "F64"},
-                                         {"float", "double"},
-                                         {"int32_t", "int64_t"},
-                                         {"HR_LANES ==", "HR_LANES / 2 =="}};
-
-static void append_renamed(hr_text *out, const char *text) {
-    while (*text) {
-        size_t plain = 0, from = 0;
-        const char *to = NULL;
-        for (; text[plain] && !to; plain++)
-            for (size_t i = 0; i < sizeof renames / sizeof *renames && !to; i++)
-                if (strncmp(text + plain, renames[i][0], strlen(renames[i][0])) == 0)
-                    to = renames[i][1], from = strlen(renames[i][0]);
-        if (to) plain--;
-        hr_text_append(out, text, plain);
-        if (to) hr_text_append(out, to, strlen(to));
-        text += plain + from;
-    }
-}
+/* The text's holes: the numbers of the sums, whole numbers as wide, the lanes of a vector. */
+static const hr_hole f32_holes[] = {{"fxx", "f32", "f32"},
+                                    {"FXX", "F32", "F32"},
+                                    {"FLOAT", "float", NULL},
+                                    {"intxx_t", "int32_t", NULL},
+                                    {"LANES", "HR_LANES", NULL}},
+                     f64_holes[] = {{"fxx", "f64", "f64"},
+                                    {"FXX", "F64", "F64"},
+                                    {"FLOAT", "double", NULL},
+                                    {"intxx_t", "int64_t", NULL},
+                                    {"LANES", "HR_LANES / 2", NULL}};
+enum { HOLES = sizeof f32_holes / sizeof *f32_holes };
 
 hr_status hr_contract_mainloop_append(const hr_plan *plan, hr_text *out) {
     bool shared = false, pairs = false, attends = false, done[2] = {false, false};
@@ -56,11 +48,8 @@ hr_status hr_contract_mainloop_append(const hr_plan *plan, hr_text *out) {
         hr_text_format(
             out, "enum { CONTRACT_%s_ROWS = %d, CONTRACT_%s_VECTORS = %d, CONTRACT_%s_STRIP = %d };\n\n",
             type, (int)choice.blocks.rows, type, choice.vectors, type, choice.strip);
-        const char *text = (const char *)hr_contract_mainloop_text;
-        if (choice.double_precision)
-            append_renamed(out, text);
-        else
-            hr_text_append(out, text, strlen(text));
+        hr_template_append((const char *)hr_contract_mainloop_text,
+                           choice.double_precision ? f64_holes : f32_holes, HOLES, out);
         hr_text_append(out, "\n", 1);
     }
     if (attends) hr_text_format(out, "%s\n", (const char *)hr_contract_attend_text);

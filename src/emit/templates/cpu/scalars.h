@@ -1,183 +1,183 @@
 /* One value at a time: the names of lanes_*.h for a scalar, so that a function written once in terms of lanes
  * is compiled for scalars too, and the conversions among scalar compute types.
  */
-static inline float f32_of(float x) {
+STATIC_INLINE float f32_of(float x) {
     return x;
 }
 
-static inline int32_t i32_of(int32_t x) {
+STATIC_INLINE int32_t i32_of(int32_t x) {
     return x;
 }
 
-static inline int32_t f32_bits(float x) {
+STATIC_INLINE int32_t f32_bits(float x) {
     int32_t r;
     memcpy(&r, &x, 4);
     return r;
 }
 
-static inline float f32_of_bits(int32_t x) {
+STATIC_INLINE float f32_of_bits(int32_t x) {
     float r;
     memcpy(&r, &x, 4);
     return r;
 }
 
-static inline bool b_of(bool x) {
+STATIC_INLINE bool b_of(bool x) {
     return x;
 }
 
-static inline bool b_and(bool a, bool b) {
+STATIC_INLINE bool b_and(bool a, bool b) {
     return a & b;
 }
 
-static inline bool b_or(bool a, bool b) {
+STATIC_INLINE bool b_or(bool a, bool b) {
     return a | b;
 }
 
-static inline bool b_not(bool a) {
+STATIC_INLINE bool b_not(bool a) {
     return !a;
 }
 
-static inline bool b_select(bool m, bool a, bool b) {
+STATIC_INLINE bool b_select(bool m, bool a, bool b) {
     return m ? a : b;
 }
 
-static inline bool f32_lt(float a, float b) {
+STATIC_INLINE bool f32_lt(float a, float b) {
     return a < b;
 }
 
-static inline bool f32_le(float a, float b) {
+STATIC_INLINE bool f32_le(float a, float b) {
     return a <= b;
 }
 
-static inline bool f32_gt(float a, float b) {
+STATIC_INLINE bool f32_gt(float a, float b) {
     return a > b;
 }
 
-static inline bool f32_ge(float a, float b) {
+STATIC_INLINE bool f32_ge(float a, float b) {
     return a >= b;
 }
 
-static inline bool i32_gt(int32_t a, int32_t b) {
+STATIC_INLINE bool i32_gt(int32_t a, int32_t b) {
     return a > b;
 }
 
-static inline bool i32_ge(int32_t a, int32_t b) {
+STATIC_INLINE bool i32_ge(int32_t a, int32_t b) {
     return a >= b;
 }
 
-static inline bool f32_eq(float a, float b) {
+STATIC_INLINE bool f32_eq(float a, float b) {
     return a == b;
 }
 
-static inline bool f32_ne(float a, float b) {
+STATIC_INLINE bool f32_ne(float a, float b) {
     return a != b;
 }
 
-static inline bool i32_lt(int32_t a, int32_t b) {
+STATIC_INLINE bool i32_lt(int32_t a, int32_t b) {
     return a < b;
 }
 
-static inline bool i32_le(int32_t a, int32_t b) {
+STATIC_INLINE bool i32_le(int32_t a, int32_t b) {
     return a <= b;
 }
 
-static inline bool i32_eq(int32_t a, int32_t b) {
+STATIC_INLINE bool i32_eq(int32_t a, int32_t b) {
     return a == b;
 }
 
-static inline bool i32_ne(int32_t a, int32_t b) {
+STATIC_INLINE bool i32_ne(int32_t a, int32_t b) {
     return a != b;
 }
 
-static inline float f32_select(bool m, float a, float b) {
+STATIC_INLINE float f32_select(bool m, float a, float b) {
     return m ? a : b;
 }
 
-static inline double f64_select(bool m, double a, double b) {
+STATIC_INLINE double f64_select(bool m, double a, double b) {
     return m ? a : b;
 }
 
-static inline int32_t i32_select(bool m, int32_t a, int32_t b) {
+STATIC_INLINE int32_t i32_select(bool m, int32_t a, int32_t b) {
     return m ? a : b;
 }
 
-static inline int64_t i64_select(bool m, int64_t a, int64_t b) {
+STATIC_INLINE int64_t i64_select(bool m, int64_t a, int64_t b) {
     return m ? a : b;
 }
 
-static inline float f32_larger(float a, float b) {
+STATIC_INLINE float f32_larger(float a, float b) {
     return a > b ? a : b;
 }
 
-static inline float f32_smaller(float a, float b) {
+STATIC_INLINE float f32_smaller(float a, float b) {
     return a < b ? a : b;
 }
 
-static inline float f32_max(float a, float b) {
+STATIC_INLINE float f32_max(float a, float b) {
     return a > b || a != a ? a : b;
 }
 
-static inline float f32_min(float a, float b) {
+STATIC_INLINE float f32_min(float a, float b) {
     return a < b || a != a ? a : b;
 }
 
-static inline double f64_max(double a, double b) {
+STATIC_INLINE double f64_max(double a, double b) {
     return a > b || a != a ? a : b;
 }
 
-static inline double f64_min(double a, double b) {
+STATIC_INLINE double f64_min(double a, double b) {
     return a < b || a != a ? a : b;
 }
 
-static inline int32_t i32_max(int32_t a, int32_t b) {
+STATIC_INLINE int32_t i32_max(int32_t a, int32_t b) {
     return a > b ? a : b;
 }
 
-static inline int32_t i32_min(int32_t a, int32_t b) {
+STATIC_INLINE int32_t i32_min(int32_t a, int32_t b) {
     return a < b ? a : b;
 }
 
-static inline int64_t i64_max(int64_t a, int64_t b) {
+STATIC_INLINE int64_t i64_max(int64_t a, int64_t b) {
     return a > b ? a : b;
 }
 
-static inline int64_t i64_min(int64_t a, int64_t b) {
+STATIC_INLINE int64_t i64_min(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-static inline float f32_sqrt(float x) {
+STATIC_INLINE float f32_sqrt(float x) {
     return sqrtf(x);
 }
 
-static inline double f64_sqrt(double x) {
+STATIC_INLINE double f64_sqrt(double x) {
     return sqrt(x);
 }
 
-static inline float f32_floor(float x) {
+STATIC_INLINE float f32_floor(float x) {
     return floorf(x);
 }
 
-static inline double f64_floor(double x) {
+STATIC_INLINE double f64_floor(double x) {
     return floor(x);
 }
 
-static inline float f32_ceil(float x) {
+STATIC_INLINE float f32_ceil(float x) {
     return ceilf(x);
 }
 
-static inline double f64_ceil(double x) {
+STATIC_INLINE double f64_ceil(double x) {
     return ceil(x);
 }
 
-static inline float f32_round(float x) {
+STATIC_INLINE float f32_round(float x) {
     return rintf(x);
 }
 
-static inline double f64_round(double x) {
+STATIC_INLINE double f64_round(double x) {
     return rint(x);
 }
 
-static inline float f32_fma(float a, float b, float c) {
+STATIC_INLINE float f32_fma(float a, float b, float c) {
 #if defined __FMA__ || defined __ARM_FEATURE_FMA
     return __builtin_fmaf(a, b, c);
 #else
@@ -187,14 +187,14 @@ static inline float f32_fma(float a, float b, float c) {
 
 /* The sum of (f - about)^2 over `count` values f from their sum and that of their squares. False where little
  * is left of what they are made of, or one is not finite: then the difference is mostly rounding. */
-static inline bool f32_squares_about(float sum, float squares, float about, double count, float *out) {
+STATIC_INLINE bool f32_squares_about(float sum, float squares, float about, double count, float *out) {
     double level = count * about * about, result = squares - 2.0 * about * sum + level;
     *out = (float)result;
     return squares <= 0x1.fffffep127f && 8 * result >= squares + level;
 }
 
 /* Chains of f32 end: what they have goes to totals of f64, which begin with the first of them. */
-static inline void f32_fold(float *sums, double *totals, int64_t count, int64_t folds) {
+STATIC_INLINE void f32_fold(float *sums, double *totals, int64_t count, int64_t folds) {
     for (int64_t i = 0; i < count; i++) {
         totals[i] = (folds ? totals[i] : 0.0) + (double)sums[i];
         sums[i] = 0;
@@ -202,17 +202,17 @@ static inline void f32_fold(float *sums, double *totals, int64_t count, int64_t 
 }
 
 /* What chains of f32 that have ended and the one in hand come to. */
-static inline void f32_unfold(float *sums, const double *totals, int64_t count) {
+STATIC_INLINE void f32_unfold(float *sums, const double *totals, int64_t count) {
     for (int64_t i = 0; i < count; i++)
         sums[i] = (float)(totals[i] + (double)sums[i]);
 }
 
 /* What stands for the largest element of a row of exponentials before all of it is seen. */
-static inline float f32_estimate(float largest, bool exact) {
+STATIC_INLINE float f32_estimate(float largest, bool exact) {
     return exact || (largest > -INFINITY && largest < INFINITY) ? largest : 0;
 }
 
 /* Whether a sum of exponentials says that the estimate was good: none of them left f32's range. */
-static inline bool f32_is_settled(float total) {
+STATIC_INLINE bool f32_is_settled(float total) {
     return total >= 0.5f && total <= 0x1p100f;
 }

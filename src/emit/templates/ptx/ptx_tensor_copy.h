@@ -1,5 +1,5 @@
-/* The copies of one rank. RANK, PARAMETERS, and the lists of operands from 1, 2 and 3 on are holes, filled
- * for ranks 1 to 5 when the library is built (prelude.cmake). */
+/* The copies of one rank. RANKd, PARAMETERS, COORDINATES, and the lists of operands from 2, 3, 4 and 5 on are
+ * holes, filled for ranks 1 to 5 as the library is built (tools/make_prelude.c). */
 
 static __device__ inline void ptx_tensor_load_RANKd(uint32_t to, const void *map, PARAMETERS,
                                                     uint32_t barrier) {

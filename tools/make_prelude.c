@@ -1,0 +1,517 @@
+/* Makes the preludes of emitted text from src/emit/templates/: fills the templates' holes, joins them, and
+ * finds once what each paragraph defines and what it needs.
+ *
+ * In: make_prelude SRC HEADER ARRAY. Out: HEADER, the text of C as tests include it; ARRAY, what
+ * src/emit/prelude_text.h declares.
+ *
+ * A paragraph is what stands between blank lines. It defines the names of the lines at its left margin.
+ */
+#include "base/memory.h"
+#include "emit/template.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PARAGRAPHS_MAX = 2048, NAMES_MAX = 4096, NEEDS_MAX = 32768, PATH_MAX_LENGTH = 4096 };
+
+/* ---- what a template is filled with ---- */
+
+typedef struct filling {
+    const hr_hole *holes;
+    int count;
+} filling;
+
+#define FILLING(holes)                                                                                       \
+    { holes, (int)(sizeof(holes) / sizeof *(holes)) }
+
+/* Lanes, and scalars in their place. */
+static const hr_hole lane_holes[] = {{"VF", "vf", "vf"},
+                                     {"VI", "vi", "vi"},
+                                     {"VU", "vu", "vu"},
+                                     {"VM", "vm", "vm"},
+                                     {"STATIC_INLINE", "static inline", NULL}};
+static const hr_hole scalar_holes[] = {{"VF", "float", "f32"},
+                                       {"VI", "int32_t", "i32"},
+                                       {"VU", "uint32_t", "u32"},
+                                       {"VM", "bool", "b"},
+                                       {"STATIC_INLINE", "static inline", NULL}};
+static const hr_hole i32_holes[] = {{"ixx", "i32", "i32"},
+                                    {"intxx_t", "int32_t", NULL},
+                                    {"uintxx_t", "uint32_t", NULL},
+                                    {"SIGN_BIT", "31", NULL},
+                                    {"STATIC_INLINE", "static inline", NULL},
+                                    {"STATIC_INLINE_SIZES", "static inline", NULL}};
+static const hr_hole i64_holes[] = {{"ixx", "i64", "i64"},
+                                    {"intxx_t", "int64_t", NULL},
+                                    {"uintxx_t", "uint64_t", NULL},
+                                    {"SIGN_BIT", "63", NULL},
+                                    {"STATIC_INLINE", "static inline", NULL},
+                                    {"STATIC_INLINE_SIZES", "static inline", NULL}};
+static const filling no_holes = {NULL, 0}, lanes = FILLING(lane_holes), scalars = FILLING(scalar_holes),
+                     i32 = FILLING(i32_holes), i64 = FILLING(i64_holes);
+
+/* Of CUDA. Sizes divide on the host, too. */
+#define DEVICE_INLINE "static __device__ inline"
+static const hr_hole device_scalar_holes[] = {{"VF", "float", "f32"},
+                                              {"VI", "int32_t", "i32"},
+                                              {"VU", "uint32_t", "u32"},
+                                              {"VM", "bool", "b"},
+                                              {"STATIC_INLINE", DEVICE_INLINE, NULL}};
+static const hr_hole device_i32_holes[] = {{"ixx", "i32", "i32"},
+                                           {"intxx_t", "int32_t", NULL},
+                                           {"uintxx_t", "uint32_t", NULL},
+                                           {"SIGN_BIT", "31", NULL},
+                                           {"STATIC_INLINE", DEVICE_INLINE, NULL},
+                                           {"STATIC_INLINE_SIZES", DEVICE_INLINE, NULL}};
+static const hr_hole device_i64_holes[] = {
+    {"ixx", "i64", "i64"},
+    {"intxx_t", "int64_t", NULL},
+    {"uintxx_t", "uint64_t", NULL},
+    {"SIGN_BIT", "63", NULL},
+    {"STATIC_INLINE", DEVICE_INLINE, NULL},
+    {"STATIC_INLINE_SIZES", "static __host__ __device__ inline", NULL}};
+static const filling device_scalars = FILLING(device_scalar_holes), device_i32 = FILLING(device_i32_holes),
+                     device_i64 = FILLING(device_i64_holes);
+
+static const hr_hole vf_argmin_holes[] = {
+    {"NAME", "vf_argmin", NULL}, {"LANES", "vf", NULL}, {"BETTER", "<", NULL}};
+static const hr_hole vf_argmax_holes[] = {
+    {"NAME", "vf_argmax", NULL}, {"LANES", "vf", NULL}, {"BETTER", ">", NULL}};
+static const hr_hole vi_argmin_holes[] = {
+    {"NAME", "vi_argmin", NULL}, {"LANES", "vi", NULL}, {"BETTER", "<", NULL}};
+static const hr_hole vi_argmax_holes[] = {
+    {"NAME", "vi_argmax", NULL}, {"LANES", "vi", NULL}, {"BETTER", ">", NULL}};
+static const filling vf_argmin = FILLING(vf_argmin_holes), vf_argmax = FILLING(vf_argmax_holes),
+                     vi_argmin = FILLING(vi_argmin_holes), vi_argmax = FILLING(vi_argmax_holes);
+
+/* The copies by tensor maps: the rank, the coordinates' parameters, and the operands in the assembly, which
+ * begin at a number that the hole names. */
+#define RANK_HOLES(rank, parameters, coordinates, from_2, from_3, from_4, from_5)                            \
+    {                                                                                                        \
+        {"RANKd", rank "d", rank "d"}, {"PARAMETERS", parameters, NULL}, {"COORDINATES", coordinates, NULL}, \
+            {"COORDINATES_FROM_2", from_2, NULL}, {"COORDINATES_FROM_3", from_3, NULL},                      \
+            {"COORDINATES_FROM_4", from_4, NULL}, {"COORDINATES_FROM_5", from_5, NULL},                      \
+    }
+static const hr_hole rank_holes[5][7] = {
+    RANK_HOLES("1", "int c1", "\"r\"(c1)", "%2", "%3", "%4", "%5"),
+    RANK_HOLES("2", "int c1, int c2", "\"r\"(c1), \"r\"(c2)", "%2, %3", "%3, %4", "%4, %5", "%5, %6"),
+    RANK_HOLES("3", "int c1, int c2, int c3", "\"r\"(c1), \"r\"(c2), \"r\"(c3)", "%2, %3, %4", "%3, %4, %5",
+               "%4, %5, %6", "%5, %6, %7"),
+    RANK_HOLES("4", "int c1, int c2, int c3, int c4", "\"r\"(c1), \"r\"(c2), \"r\"(c3), \"r\"(c4)",
+               "%2, %3, %4, %5", "%3, %4, %5, %6", "%4, %5, %6, %7", "%5, %6, %7, %8"),
+    RANK_HOLES("5", "int c1, int c2, int c3, int c4, int c5",
+               "\"r\"(c1), \"r\"(c2), \"r\"(c3), \"r\"(c4), \"r\"(c5)", "%2, %3, %4, %5, %6",
+               "%3, %4, %5, %6, %7", "%4, %5, %6, %7, %8", "%5, %6, %7, %8, %9"),
+};
+static const filling ranks[5] = {
+    FILLING(rank_holes[0]), FILLING(rank_holes[1]), FILLING(rank_holes[2]),
+    FILLING(rank_holes[3]), FILLING(rank_holes[4]),
+};
+
+/* ---- the texts ---- */
+
+/* A template as a part of a text. */
+typedef struct part {
+    const char *file; /* below src/; NULL = none: the text's end */
+    const filling *filling;
+    const char *before; /* NULL = nothing */
+} part;
+
+#define C_PART(name, filling, before)                                                                        \
+    { "emit/templates/cpu/" name ".h", filling, before }
+#define CUDA_PART(name, filling, before)                                                                     \
+    { "emit/templates/cuda/" name ".h", filling, before }
+#define PTX_PART(name, filling)                                                                              \
+    { "emit/templates/ptx/" name ".h", filling, NULL }
+
+#define IF_AVX512                                                                                            \
+    "\n#if defined __AVX512F__ && defined __AVX512BW__ && defined __AVX512DQ__ && defined __AVX512VL__\n"
+#define ELSE  "\n#else\n"
+#define ENDIF "\n#endif\n"
+
+static const part c_parts[] = {
+    C_PART("lanes_avx512", &no_holes,
+           "#include <math.h>\n#include <stdbool.h>\n#include <stdint.h>\n#include <string.h>\n" IF_AVX512),
+    C_PART("lanes_gnu", &no_holes, ELSE),
+    C_PART("lanes", &no_holes, ENDIF),
+    C_PART("scalars", &scalars, NULL),
+    C_PART("convert_bits", &lanes, NULL),
+    C_PART("convert_bits", &scalars, NULL),
+    C_PART("convert_lanes", &no_holes, NULL),
+    C_PART("convert_scalars", &scalars, NULL),
+    C_PART("math_avx512", &no_holes, IF_AVX512),
+    C_PART("math_limits", &lanes, ELSE),
+    C_PART("math_avx2", &no_holes, "\n#if HR_LANES == 8\n"),
+    C_PART("math_plain", &lanes, ELSE),
+    C_PART("math_narrow", &no_holes, "\n#endif\n\n#endif\n\n#if HR_LANES > 4\n"),
+    C_PART("math_ways", &no_holes, "\n#endif\n\n#if HR_LANES != 8\n"),
+    C_PART("math_limits", &scalars, ENDIF),
+    C_PART("math_plain", &scalars, NULL),
+    C_PART("math_trig", &no_holes, NULL),
+    C_PART("math_f32", &lanes, NULL),
+    C_PART("math_f32", &scalars, NULL),
+    C_PART("math_pairs", &no_holes, NULL),
+    C_PART("math_f64", &scalars, NULL),
+    C_PART("whole_powers", &i32, NULL),
+    C_PART("whole", &i32, NULL),
+    C_PART("whole_compare", &i32, NULL),
+    C_PART("whole", &i64, NULL),
+    C_PART("whole_bits", &i32, NULL),
+    C_PART("whole_bits", &i64, NULL),
+    C_PART("whole_lanes", &i32, NULL),
+    C_PART("philox_keys", &no_holes, NULL),
+    C_PART("philox_words", &no_holes, "\n#if HR_LANES >= 8\n"),
+    C_PART("philox_blocks", &no_holes, ELSE),
+    C_PART("random", &no_holes, ENDIF),
+    C_PART("stream", &no_holes, NULL),
+    C_PART("order", &no_holes, NULL),
+    C_PART("places", &no_holes, NULL),
+    C_PART("shares", &no_holes, NULL),
+    C_PART("scans", &no_holes, NULL),
+    {0},
+};
+
+static const part ptx_parts[] = {
+    PTX_PART("ptx_address", &no_holes),
+    PTX_PART("ptx_mbarrier", &no_holes),
+    PTX_PART("ptx_threads", &no_holes),
+    PTX_PART("ptx_copy", &no_holes),
+    PTX_PART("ptx_tensor_map", &no_holes),
+    PTX_PART("ptx_matrix", &no_holes),
+    PTX_PART("ptx_product", &no_holes),
+    PTX_PART("ptx_tensor_copy", &ranks[0]),
+    PTX_PART("ptx_tensor_copy", &ranks[1]),
+    PTX_PART("ptx_tensor_copy", &ranks[2]),
+    PTX_PART("ptx_tensor_copy", &ranks[3]),
+    PTX_PART("ptx_tensor_copy", &ranks[4]),
+    {0},
+};
+
+/* What the machine does by instructions of its own, then the scalar functions of the CPU that it lacks. */
+static const part cuda_parts[] = {
+    CUDA_PART("cuda_machine", &no_holes, NULL),
+    CUDA_PART("gemm_partials", &no_holes, NULL),
+    CUDA_PART("gemm_ampere", &no_holes, NULL),
+    CUDA_PART("gemm_operands", &no_holes, NULL),
+    CUDA_PART("gemm_stream", &no_holes, NULL),
+    CUDA_PART("gemm_hopper_block", &no_holes, NULL),
+    CUDA_PART("gemm_hopper", &no_holes, NULL),
+    CUDA_PART("attention_classes", &no_holes, NULL),
+    CUDA_PART("attention_items", &no_holes, NULL),
+    CUDA_PART("attention_softmax", &no_holes, NULL),
+    CUDA_PART("attention_hopper", &no_holes, NULL),
+    CUDA_PART("attention_split", &no_holes, NULL),
+    CUDA_PART("attention_backward", &no_holes, NULL),
+    CUDA_PART("cuda_convert", &no_holes, NULL),
+    CUDA_PART("gemm_unpack", &no_holes, NULL),
+    CUDA_PART("gemm_thin", &no_holes, NULL),
+    CUDA_PART("cuda_math", &no_holes, NULL),
+    CUDA_PART("cuda_memory", &no_holes, NULL),
+    CUDA_PART("cuda_reduce", &no_holes, NULL),
+    CUDA_PART("cuda_ring", &no_holes, NULL),
+    CUDA_PART("cuda_merge", &no_holes, NULL),
+    CUDA_PART("cuda_staged", &no_holes, NULL),
+    CUDA_PART("cuda_order", &no_holes, NULL),
+    CUDA_PART("cuda_random", &no_holes, NULL),
+    CUDA_PART("cuda_list", &no_holes, NULL),
+    C_PART("scalars", &device_scalars, NULL),
+    C_PART("convert_bits", &device_scalars, NULL),
+    C_PART("convert_scalars", &device_scalars, NULL),
+    C_PART("math_f32", &device_scalars, NULL),
+    C_PART("math_f64", &device_scalars, NULL),
+    C_PART("whole_powers", &device_i32, NULL),
+    C_PART("whole", &device_i32, NULL),
+    C_PART("whole_compare", &device_i32, NULL),
+    C_PART("whole", &device_i64, NULL),
+    C_PART("whole_bits", &device_i32, NULL),
+    C_PART("whole_bits", &device_i64, NULL),
+    C_PART("whole_lanes", &device_i32, NULL),
+    {0},
+};
+
+static const part interval_parts[] = {{"base/interval.h", &no_holes, NULL}, {0}};
+
+/* Checks of subscripts, and reductions of lanes. */
+static const part helper_parts[] = {
+    C_PART("range_check", &no_holes, NULL), C_PART("arg_lanes", &vf_argmin, NULL),
+    C_PART("arg_lanes", &vf_argmax, NULL),  C_PART("arg_lanes", &vi_argmin, NULL),
+    C_PART("arg_lanes", &vi_argmax, NULL),  {0},
+};
+
+/* ---- words of a text ---- */
+
+typedef struct span {
+    const char *data;
+    int length;
+} span;
+
+static bool in_word(char c) {
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+static bool is_word(span a, span b) {
+    return a.length == b.length && memcmp(a.data, b.data, (size_t)a.length) == 0;
+}
+
+static bool begins(span line, const char *word) {
+    return line.length >= (int)strlen(word) && memcmp(line.data, word, strlen(word)) == 0;
+}
+
+static span next_line(span *rest) {
+    const char *end = memchr(rest->data, '\n', (size_t)rest->length);
+    span line = {rest->data, end ? (int)(end - rest->data) + 1 : rest->length};
+    rest->data += line.length;
+    rest->length -= line.length;
+    return line;
+}
+
+/* Past a comment, if one begins here. */
+static int comment_length(span text) {
+    if (!begins(text, "/*")) return 0;
+    const char *end = strstr(text.data + 2, "*/");
+    return end && end + 2 - text.data < text.length ? (int)(end + 2 - text.data) : text.length;
+}
+
+/* The next word outside of comments; empty at the end. */
+static span next_word(span *rest) {
+    while (rest->length > 0) {
+        int past = comment_length(*rest), length = 0;
+        while (!past && length < rest->length && in_word(rest->data[length]))
+            length++;
+        span word = {rest->data, length};
+        past = length ? length : past ? past : 1;
+        rest->data += past;
+        rest->length -= past;
+        if (length) return word;
+    }
+    return (span){0};
+}
+
+/* The word before `stop` in a line, spaces in between. */
+static span word_before(span line, const char *stop) {
+    int end = 0;
+    for (int length = (int)strlen(stop); end + length <= line.length; end++)
+        if (memcmp(line.data + end, stop, (size_t)length) == 0) break;
+    if (end + (int)strlen(stop) > line.length) return strcmp(stop, ";") ? word_before(line, ";") : (span){0};
+    while (end > 0 && line.data[end - 1] == ' ')
+        end--;
+    int begin = end;
+    while (begin > 0 && in_word(line.data[begin - 1]))
+        begin--;
+    return (span){line.data + begin, end - begin};
+}
+
+/* What a line says after `opening` ... `closing`. */
+static span without(span line, const char *opening, const char *closing) {
+    const char *end = begins(line, opening) ? strstr(line.data, closing) : NULL;
+    if (!end || end - line.data >= line.length) return line;
+    int skipped = (int)(end - line.data) + (int)strlen(closing);
+    return (span){line.data + skipped, line.length - skipped};
+}
+
+/* The name that a line at the left margin defines; empty where it defines none. */
+static span defined_name(span line) {
+    static const char attribute[] = "static __attribute__((";
+    static const struct {
+        const char *begin, *stop;
+    } kinds[] = {{"static inline ", "("},       {"static void ", "("},
+                 {"static __device__ ", "("},   {"static __host__ ", "("},
+                 {"static const ", "["},        {"struct ", "{"},
+                 {"typedef ", "__attribute__"}, {"} ", ";"}};
+    const bool attributed = begins(line, attribute);
+    line = without(without(line, "template <", "> "), attribute, ")) ");
+    if (begins(line, "#define ")) {
+        span rest = {line.data + 8, line.length - 8};
+        return next_word(&rest);
+    }
+    if (attributed) return word_before(line, "(");
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (begins(line, kinds[i].begin)) return word_before(line, kinds[i].stop);
+    return (span){0};
+}
+
+/* ---- paragraphs, their names and their needs ---- */
+
+typedef struct name {
+    span word;
+    int paragraph;
+} name;
+
+typedef struct tables {
+    hr_text text;
+    span paragraphs[PARAGRAPHS_MAX];
+    int paragraph_count, wrapper_count;
+    name names[NAMES_MAX]; /* sorted */
+    int name_count;
+    int needs[NEEDS_MAX], needs_end[PARAGRAPHS_MAX];
+    bool sorted;
+} tables;
+
+static void die(const char *what, const char *which) {
+    fprintf(stderr, "make_prelude: %s %s\n", what, which);
+    exit(1);
+}
+
+static void append_part(const char *folder, const part *p, hr_text *out) {
+    char path[PATH_MAX_LENGTH], piece[4096];
+    hr_text text = {0};
+    snprintf(path, sizeof path, "%s/%s", folder, p->file);
+    FILE *file = fopen(path, "r");
+    if (!file) die("cannot read", path);
+    for (size_t got; (got = fread(piece, 1, sizeof piece, file)) > 0;)
+        hr_text_append(&text, piece, got);
+    fclose(file);
+    if (p->before) hr_text_append(out, p->before, strlen(p->before));
+    hr_text_append(out, "\n", 1);
+    hr_template_append(hr_text_data(&text), p->filling->holes, p->filling->count, out);
+    hr_text_clear(&text);
+}
+
+static void split_from(tables *t, size_t begin) {
+    span rest = {hr_text_data(&t->text) + begin, (int)(t->text.length - begin)};
+    span paragraph = {rest.data, 0};
+    while (rest.length > 0 || paragraph.length > 0) {
+        span line = rest.length > 0 ? next_line(&rest) : (span){"\n", 1};
+        if (line.data[0] != '\n') {
+            paragraph.length += line.length;
+            continue;
+        }
+        if (paragraph.length > 0 && t->paragraph_count == PARAGRAPHS_MAX) die("too many", "paragraphs");
+        if (paragraph.length > 0) t->paragraphs[t->paragraph_count++] = paragraph;
+        paragraph = (span){rest.data, 0};
+    }
+}
+
+static int compare_names(const void *a, const void *b) {
+    const name *x = a, *y = b;
+    const int shorter = x->word.length < y->word.length ? x->word.length : y->word.length;
+    int order = memcmp(x->word.data, y->word.data, (size_t)shorter);
+    if (order == 0) order = x->word.length - y->word.length;
+    return order ? order : x->paragraph - y->paragraph;
+}
+
+/* Of several definitions the first counts where the text is not sorted: one among wrappers, one after them.
+ */
+static bool is_repeated(const tables *t, const name *n) {
+    if (t->sorted) return false;
+    for (int i = 0; i < t->name_count; i++)
+        if (is_word(t->names[i].word, n->word) &&
+            (t->names[i].paragraph < t->wrapper_count) == (n->paragraph < t->wrapper_count))
+            return true;
+    return false;
+}
+
+static void find_names(tables *t) {
+    for (int i = 0; i < t->paragraph_count; i++) {
+        span rest = t->paragraphs[i];
+        while (rest.length > 0) {
+            name found = {defined_name(next_line(&rest)), i};
+            if (found.word.length == 0 || is_repeated(t, &found)) continue;
+            if (t->name_count == NAMES_MAX) die("too many", "names");
+            t->names[t->name_count++] = found;
+        }
+    }
+    qsort(t->names, (size_t)t->name_count, sizeof *t->names, compare_names);
+}
+
+static void add_need(tables *t, int paragraph, int *end, int need) {
+    const int begin = paragraph ? t->needs_end[paragraph - 1] : 0;
+    const bool wrapper = paragraph < t->wrapper_count;
+    if (need == paragraph || (wrapper && need >= t->wrapper_count)) return;
+    for (int i = begin; i < *end; i++)
+        if (t->needs[i] == need) return;
+    if (*end == NEEDS_MAX) die("too many", "needs");
+    t->needs[(*end)++] = need;
+}
+
+static void find_needs(tables *t) {
+    int end = 0;
+    for (int i = 0; i < t->paragraph_count; i++) {
+        span rest = t->paragraphs[i];
+        for (span word; (word = next_word(&rest)).length > 0;)
+            for (int n = 0; n < t->name_count; n++)
+                if (is_word(t->names[n].word, word)) add_need(t, i, &end, t->names[n].paragraph);
+        t->needs_end[i] = end;
+    }
+}
+
+static void tables_make(const char *folder, const part *wrappers, const part *parts, bool sorted, tables *t) {
+    memset(t, 0, sizeof *t);
+    t->sorted = sorted;
+    hr_text wrapper_text = {0};
+    for (const part *p = wrappers; p && p->file; p++)
+        append_part(folder, p, &wrapper_text);
+    const size_t begin = wrapper_text.length;
+    t->text = wrapper_text;
+    for (const part *p = parts; p->file; p++)
+        append_part(folder, p, &t->text);
+    if (hr_text_status(&t->text) != HR_OK) die("no memory for", parts->file);
+    const hr_text whole = t->text;
+    t->text.length = begin;
+    split_from(t, 0);
+    t->wrapper_count = t->paragraph_count;
+    t->text = whole;
+    split_from(t, begin);
+    find_names(t);
+    find_needs(t);
+}
+
+/* ---- out ---- */
+
+static bool is_always(span paragraph) {
+    span line = next_line(&paragraph);
+    return begins(line, "#include ") || (begins(line, "#") && paragraph.length == 0);
+}
+
+static void write_tables(const tables *t, const char *id, FILE *out) {
+    fprintf(out, "static const unsigned char %s_text[] = {", id);
+    for (size_t i = 0; i < t->text.length; i++)
+        fprintf(out, "%d,", (unsigned char)t->text.data[i]);
+    fprintf(out, "0};\nstatic const int %s_needs[] = {", id);
+    const int need_count = t->paragraph_count ? t->needs_end[t->paragraph_count - 1] : 0;
+    for (int i = 0; i < need_count; i++)
+        fprintf(out, "%d,", t->needs[i]);
+    fprintf(out, "0};\nstatic const hr_prelude_section %s_sections[] = {\n", id);
+    for (int i = 0; i < t->paragraph_count; i++) {
+        const int begin = i ? t->needs_end[i - 1] : 0;
+        fprintf(out, "{%d, %d, %d, %d, %d},\n", (int)(t->paragraphs[i].data - t->text.data),
+                t->paragraphs[i].length, is_always(t->paragraphs[i]), begin, t->needs_end[i] - begin);
+    }
+    fprintf(out, "};\nstatic const hr_prelude_name %s_names[] = {\n", id);
+    for (int i = 0; i < t->name_count; i++)
+        fprintf(out, "{\"%.*s\", %d},\n", t->names[i].word.length, t->names[i].word.data,
+                t->names[i].paragraph);
+    fprintf(
+        out,
+        "};\nconst hr_prelude_text hr_prelude_%s = {%s_text, %s_sections, %s_needs, %s_names, %d, %d, %d, "
+        "%d};\n",
+        id, id, id, id, id, t->paragraph_count, t->name_count, t->wrapper_count, t->sorted);
+}
+
+int main(int argc, char **argv) {
+    static tables t;
+    if (argc != 4) die("usage:", "make_prelude SRC HEADER ARRAY");
+    FILE *header = fopen(argv[2], "w"), *array = fopen(argv[3], "w");
+    if (!header || !array) die("cannot write", header ? argv[3] : argv[2]);
+    fprintf(
+        array,
+        "/* Made from src/emit/templates/ by tools/make_prelude.c. */\n#include \"emit/prelude_text.h\"\n");
+    tables_make(argv[1], NULL, c_parts, true, &t);
+    write_tables(&t, "c", array);
+    fwrite(t.text.data, 1, t.text.length, header);
+    hr_text_clear(&t.text);
+    tables_make(argv[1], ptx_parts, cuda_parts, false, &t);
+    write_tables(&t, "cuda", array);
+    hr_text_clear(&t.text);
+    tables_make(argv[1], NULL, interval_parts, true, &t);
+    write_tables(&t, "interval", array);
+    hr_text_clear(&t.text);
+    tables_make(argv[1], NULL, helper_parts, true, &t);
+    write_tables(&t, "helpers", array);
+    hr_text_clear(&t.text);
+    const bool written = !ferror(header) && !ferror(array);
+    if ((fclose(header) | fclose(array)) != 0 || !written) die("cannot write", argv[3]);
+    return 0;
+}
