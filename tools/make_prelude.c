@@ -1,13 +1,13 @@
 /* Makes the preludes of emitted text from src/emit/templates/: fills the templates' holes, joins them, and
  * finds once what each paragraph defines and what it needs.
  *
- * In: make_prelude SRC HEADER ARRAY. Out: HEADER, the text of C as tests include it; ARRAY, what
- * src/emit/prelude_text.h declares.
+ * In: make_prelude SRC HEADER PRODUCTS ARRAY. Out: HEADER and PRODUCTS, the texts "c" and "contract_f32" as
+ * tests include them; ARRAY, what src/emit/prelude_text.h declares.
  *
  * A paragraph is what stands between blank lines. It defines the names of the lines at its left margin.
  */
 #include "base/memory.h"
-#include "emit/template.h"
+#include "template.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@ enum { PARAGRAPHS_MAX = 2048, NAMES_MAX = 4096, NEEDS_MAX = 32768, PATH_MAX_LENG
 /* ---- what a template is filled with ---- */
 
 typedef struct filling {
-    const hr_hole *holes;
+    const hole *holes;
     int count;
 } filling;
 
@@ -27,64 +27,76 @@ typedef struct filling {
     { holes, (int)(sizeof(holes) / sizeof *(holes)) }
 
 /* Lanes, and scalars in their place. */
-static const hr_hole lane_holes[] = {{"VF", "vf", "vf"},
-                                     {"VI", "vi", "vi"},
-                                     {"VU", "vu", "vu"},
-                                     {"VM", "vm", "vm"},
-                                     {"STATIC_INLINE", "static inline", NULL}};
-static const hr_hole scalar_holes[] = {{"VF", "float", "f32"},
-                                       {"VI", "int32_t", "i32"},
-                                       {"VU", "uint32_t", "u32"},
-                                       {"VM", "bool", "b"},
-                                       {"STATIC_INLINE", "static inline", NULL}};
-static const hr_hole i32_holes[] = {{"ixx", "i32", "i32"},
-                                    {"intxx_t", "int32_t", NULL},
-                                    {"uintxx_t", "uint32_t", NULL},
-                                    {"SIGN_BIT", "31", NULL},
-                                    {"STATIC_INLINE", "static inline", NULL},
-                                    {"STATIC_INLINE_SIZES", "static inline", NULL}};
-static const hr_hole i64_holes[] = {{"ixx", "i64", "i64"},
-                                    {"intxx_t", "int64_t", NULL},
-                                    {"uintxx_t", "uint64_t", NULL},
-                                    {"SIGN_BIT", "63", NULL},
-                                    {"STATIC_INLINE", "static inline", NULL},
-                                    {"STATIC_INLINE_SIZES", "static inline", NULL}};
+static const hole lane_holes[] = {{"VF", "vf", "vf"},
+                                  {"VI", "vi", "vi"},
+                                  {"VU", "vu", "vu"},
+                                  {"VM", "vm", "vm"},
+                                  {"STATIC_INLINE", "static inline", NULL}};
+static const hole scalar_holes[] = {{"VF", "float", "f32"},
+                                    {"VI", "int32_t", "i32"},
+                                    {"VU", "uint32_t", "u32"},
+                                    {"VM", "bool", "b"},
+                                    {"STATIC_INLINE", "static inline", NULL}};
+static const hole i32_holes[] = {{"ixx", "i32", "i32"},
+                                 {"intxx_t", "int32_t", NULL},
+                                 {"uintxx_t", "uint32_t", NULL},
+                                 {"SIGN_BIT", "31", NULL},
+                                 {"STATIC_INLINE", "static inline", NULL},
+                                 {"STATIC_INLINE_SIZES", "static inline", NULL}};
+static const hole i64_holes[] = {{"ixx", "i64", "i64"},
+                                 {"intxx_t", "int64_t", NULL},
+                                 {"uintxx_t", "uint64_t", NULL},
+                                 {"SIGN_BIT", "63", NULL},
+                                 {"STATIC_INLINE", "static inline", NULL},
+                                 {"STATIC_INLINE_SIZES", "static inline", NULL}};
 static const filling no_holes = {NULL, 0}, lanes = FILLING(lane_holes), scalars = FILLING(scalar_holes),
                      i32 = FILLING(i32_holes), i64 = FILLING(i64_holes);
 
 /* Of CUDA. Sizes divide on the host, too. */
 #define DEVICE_INLINE "static __device__ inline"
-static const hr_hole device_scalar_holes[] = {{"VF", "float", "f32"},
-                                              {"VI", "int32_t", "i32"},
-                                              {"VU", "uint32_t", "u32"},
-                                              {"VM", "bool", "b"},
-                                              {"STATIC_INLINE", DEVICE_INLINE, NULL}};
-static const hr_hole device_i32_holes[] = {{"ixx", "i32", "i32"},
-                                           {"intxx_t", "int32_t", NULL},
-                                           {"uintxx_t", "uint32_t", NULL},
-                                           {"SIGN_BIT", "31", NULL},
-                                           {"STATIC_INLINE", DEVICE_INLINE, NULL},
-                                           {"STATIC_INLINE_SIZES", DEVICE_INLINE, NULL}};
-static const hr_hole device_i64_holes[] = {
-    {"ixx", "i64", "i64"},
-    {"intxx_t", "int64_t", NULL},
-    {"uintxx_t", "uint64_t", NULL},
-    {"SIGN_BIT", "63", NULL},
-    {"STATIC_INLINE", DEVICE_INLINE, NULL},
-    {"STATIC_INLINE_SIZES", "static __host__ __device__ inline", NULL}};
+static const hole device_scalar_holes[] = {{"VF", "float", "f32"},
+                                           {"VI", "int32_t", "i32"},
+                                           {"VU", "uint32_t", "u32"},
+                                           {"VM", "bool", "b"},
+                                           {"STATIC_INLINE", DEVICE_INLINE, NULL}};
+static const hole device_i32_holes[] = {{"ixx", "i32", "i32"},
+                                        {"intxx_t", "int32_t", NULL},
+                                        {"uintxx_t", "uint32_t", NULL},
+                                        {"SIGN_BIT", "31", NULL},
+                                        {"STATIC_INLINE", DEVICE_INLINE, NULL},
+                                        {"STATIC_INLINE_SIZES", DEVICE_INLINE, NULL}};
+static const hole device_i64_holes[] = {{"ixx", "i64", "i64"},
+                                        {"intxx_t", "int64_t", NULL},
+                                        {"uintxx_t", "uint64_t", NULL},
+                                        {"SIGN_BIT", "63", NULL},
+                                        {"STATIC_INLINE", DEVICE_INLINE, NULL},
+                                        {"STATIC_INLINE_SIZES", "static __host__ __device__ inline", NULL}};
 static const filling device_scalars = FILLING(device_scalar_holes), device_i32 = FILLING(device_i32_holes),
                      device_i64 = FILLING(device_i64_holes);
 
-static const hr_hole vf_argmin_holes[] = {
+static const hole vf_argmin_holes[] = {
     {"NAME", "vf_argmin", NULL}, {"LANES", "vf", NULL}, {"BETTER", "<", NULL}};
-static const hr_hole vf_argmax_holes[] = {
+static const hole vf_argmax_holes[] = {
     {"NAME", "vf_argmax", NULL}, {"LANES", "vf", NULL}, {"BETTER", ">", NULL}};
-static const hr_hole vi_argmin_holes[] = {
+static const hole vi_argmin_holes[] = {
     {"NAME", "vi_argmin", NULL}, {"LANES", "vi", NULL}, {"BETTER", "<", NULL}};
-static const hr_hole vi_argmax_holes[] = {
+static const hole vi_argmax_holes[] = {
     {"NAME", "vi_argmax", NULL}, {"LANES", "vi", NULL}, {"BETTER", ">", NULL}};
 static const filling vf_argmin = FILLING(vf_argmin_holes), vf_argmax = FILLING(vf_argmax_holes),
                      vi_argmin = FILLING(vi_argmin_holes), vi_argmax = FILLING(vi_argmax_holes);
+
+/* Of products: the numbers of the sums, whole numbers as wide, the lanes of a vector. */
+static const hole f32_sum_holes[] = {{"fxx", "f32", "f32"},
+                                     {"FXX", "F32", "F32"},
+                                     {"FLOAT", "float", NULL},
+                                     {"intxx_t", "int32_t", NULL},
+                                     {"LANES", "HR_LANES", NULL}};
+static const hole f64_sum_holes[] = {{"fxx", "f64", "f64"},
+                                     {"FXX", "F64", "F64"},
+                                     {"FLOAT", "double", NULL},
+                                     {"intxx_t", "int64_t", NULL},
+                                     {"LANES", "HR_LANES / 2", NULL}};
+static const filling f32_sums = FILLING(f32_sum_holes), f64_sums = FILLING(f64_sum_holes);
 
 /* The copies by tensor maps: the rank, the coordinates' parameters, and the operands in the assembly, which
  * begin at a number that the hole names. */
@@ -94,7 +106,7 @@ static const filling vf_argmin = FILLING(vf_argmin_holes), vf_argmax = FILLING(v
             {"COORDINATES_FROM_2", from_2, NULL}, {"COORDINATES_FROM_3", from_3, NULL},                      \
             {"COORDINATES_FROM_4", from_4, NULL}, {"COORDINATES_FROM_5", from_5, NULL},                      \
     }
-static const hr_hole rank_holes[5][7] = {
+static const hole rank_holes[5][7] = {
     RANK_HOLES("1", "int c1", "\"r\"(c1)", "%2", "%3", "%4", "%5"),
     RANK_HOLES("2", "int c1, int c2", "\"r\"(c1), \"r\"(c2)", "%2, %3", "%3, %4", "%4, %5", "%5, %6"),
     RANK_HOLES("3", "int c1, int c2, int c3", "\"r\"(c1), \"r\"(c2), \"r\"(c3)", "%2, %3, %4", "%3, %4, %5",
@@ -240,6 +252,44 @@ static const part helper_parts[] = {
     C_PART("arg_lanes", &vi_argmax, NULL),  {0},
 };
 
+/* Of matrix products: how they are cut; the main loop, by what the sums are; two products with rows between
+ * them; the matrix unit's, and that of vectors which multiply pairs of bf16. */
+static const part blocks_parts[] = {{"schedule/cpu/contract_blocks.h", &no_holes, NULL}, {0}};
+#define MAINLOOP(filling)                                                                                    \
+    {                                                                                                        \
+        C_PART("contract_mainloop", filling, NULL), C_PART("contract_vectors", filling, NULL),               \
+            C_PART("contract_thin", filling, NULL), {                                                        \
+            0                                                                                                \
+        }                                                                                                    \
+    }
+static const part f32_parts[] = MAINLOOP(&f32_sums), f64_parts[] = MAINLOOP(&f64_sums);
+static const part attend_parts[] = {
+    C_PART("contract_attend_blocks", &no_holes, NULL), C_PART("contract_attend", &no_holes, NULL), {0}};
+static const part tiles_parts[] = {
+    C_PART("contract_pairs", &no_holes, NULL), C_PART("contract_tiles", &no_holes, NULL), {0}};
+static const part dots_parts[] = {
+    C_PART("contract_pairs", &no_holes, NULL), C_PART("contract_dots", &no_holes, NULL), {0}};
+static const part threads_parts[] = {C_PART("threads", &no_holes, NULL), {0}};
+
+static const struct text {
+    const char *id;
+    const part *wrappers, *parts;
+    const char *between; /* the parts */
+    bool sorted;         /* what is used stands first */
+} texts[] = {
+    {"c", NULL, c_parts, "\n", true},
+    {"cuda", ptx_parts, cuda_parts, "\n", false},
+    {"interval", NULL, interval_parts, "\n", true},
+    {"helpers", NULL, helper_parts, "\n", true},
+    {"contract_blocks", NULL, blocks_parts, "", true},
+    {"contract_f32", NULL, f32_parts, "", true},
+    {"contract_f64", NULL, f64_parts, "", true},
+    {"contract_attend", NULL, attend_parts, "", true},
+    {"contract_tiles", NULL, tiles_parts, "", true},
+    {"contract_dots", NULL, dots_parts, "", true},
+    {"threads", NULL, threads_parts, "", true},
+};
+
 /* ---- words of a text ---- */
 
 typedef struct span {
@@ -289,12 +339,8 @@ static span next_word(span *rest) {
     return (span){0};
 }
 
-/* The word before `stop` in a line, spaces in between. */
-static span word_before(span line, const char *stop) {
-    int end = 0;
-    for (int length = (int)strlen(stop); end + length <= line.length; end++)
-        if (memcmp(line.data + end, stop, (size_t)length) == 0) break;
-    if (end + (int)strlen(stop) > line.length) return strcmp(stop, ";") ? word_before(line, ";") : (span){0};
+/* The word that ends at `end`, spaces in between. */
+static span word_before(span line, int end) {
     while (end > 0 && line.data[end - 1] == ' ')
         end--;
     int begin = end;
@@ -311,25 +357,34 @@ static span without(span line, const char *opening, const char *closing) {
     return (span){line.data + skipped, line.length - skipped};
 }
 
-/* The name that a line at the left margin defines; empty where it defines none. */
-static span defined_name(span line) {
-    static const char attribute[] = "static __attribute__((";
-    static const struct {
-        const char *begin, *stop;
-    } kinds[] = {{"static inline ", "("},       {"static void ", "("},
-                 {"static __device__ ", "("},   {"static __host__ ", "("},
-                 {"static const ", "["},        {"struct ", "{"},
-                 {"typedef ", "__attribute__"}, {"} ", ";"}};
-    const bool attributed = begins(line, attribute);
-    line = without(without(line, "template <", "> "), attribute, ")) ");
-    if (begins(line, "#define ")) {
-        span rest = {line.data + 8, line.length - 8};
-        return next_word(&rest);
+static span rest_of(span line, int from) {
+    return (span){line.data + from, line.length - from};
+}
+
+/* The name that a line at the left margin declares; empty where it declares none. */
+static span declared_name(span line) {
+    static const char attribute[] = "__attribute__((";
+    const bool type = begins(line, "typedef ");
+    line = without(line, "template <", "> ");
+    if (begins(line, "template <")) return (span){0};
+    if (begins(line, "struct "))
+        for (int at = 0; at < line.length; at++)
+            if (strchr("{;", line.data[at])) return word_before(line, at);
+    for (int at = 0; at < line.length; at++) {
+        const span rest = rest_of(line, at);
+        if (begins(rest, "(*")) {
+            span pointer = rest_of(rest, 2);
+            return next_word(&pointer);
+        }
+        if (begins(rest, attribute) && type) return word_before(line, at);
+        if (begins(rest, attribute)) {
+            const span after = without(rest, attribute, "))");
+            at += after.length < rest.length ? rest.length - after.length - 1 : 0;
+            continue;
+        }
+        if (strchr("([=;{", line.data[at])) return word_before(line, at);
     }
-    if (attributed) return word_before(line, "(");
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
-        if (begins(line, kinds[i].begin)) return word_before(line, kinds[i].stop);
-    return (span){0};
+    return type ? word_before(line, line.length - 1) : (span){0}; /* its attributes are on the next line */
 }
 
 /* ---- paragraphs, their names and their needs ---- */
@@ -337,6 +392,7 @@ static span defined_name(span line) {
 typedef struct name {
     span word;
     int paragraph;
+    bool macro;
 } name;
 
 typedef struct tables {
@@ -354,7 +410,7 @@ static void die(const char *what, const char *which) {
     exit(1);
 }
 
-static void append_part(const char *folder, const part *p, hr_text *out) {
+static void append_part(const char *folder, const part *p, const char *between, hr_text *out) {
     char path[PATH_MAX_LENGTH], piece[4096];
     hr_text text = {0};
     snprintf(path, sizeof path, "%s/%s", folder, p->file);
@@ -364,13 +420,13 @@ static void append_part(const char *folder, const part *p, hr_text *out) {
         hr_text_append(&text, piece, got);
     fclose(file);
     if (p->before) hr_text_append(out, p->before, strlen(p->before));
-    hr_text_append(out, "\n", 1);
-    hr_template_append(hr_text_data(&text), p->filling->holes, p->filling->count, out);
+    hr_text_append(out, between, strlen(between));
+    template_append(hr_text_data(&text), p->filling->holes, p->filling->count, out);
     hr_text_clear(&text);
 }
 
-static void split_from(tables *t, size_t begin) {
-    span rest = {hr_text_data(&t->text) + begin, (int)(t->text.length - begin)};
+static void split_range(tables *t, size_t begin, size_t end) {
+    span rest = {hr_text_data(&t->text) + begin, (int)(end - begin)};
     span paragraph = {rest.data, 0};
     while (rest.length > 0 || paragraph.length > 0) {
         span line = rest.length > 0 ? next_line(&rest) : (span){"\n", 1};
@@ -403,16 +459,47 @@ static bool is_repeated(const tables *t, const name *n) {
     return false;
 }
 
-static void find_names(tables *t) {
-    for (int i = 0; i < t->paragraph_count; i++) {
-        span rest = t->paragraphs[i];
-        while (rest.length > 0) {
-            name found = {defined_name(next_line(&rest)), i};
-            if (found.word.length == 0 || is_repeated(t, &found)) continue;
-            if (t->name_count == NAMES_MAX) die("too many", "names");
-            t->names[t->name_count++] = found;
+static void add_name(tables *t, int paragraph, span word, bool macro) {
+    const name found = {word, paragraph, macro};
+    if (word.length == 0 || is_repeated(t, &found)) return;
+    if (t->name_count == NAMES_MAX) die("too many", "names");
+    t->names[t->name_count++] = found;
+}
+
+/* Those between the braces that follow: words that stand first or behind a comma. */
+static void add_enumerators(tables *t, int paragraph, span rest) {
+    int depth = 0;
+    bool first = true;
+    while (rest.length > 0 && rest.data[0] != '{')
+        rest = rest_of(rest, 1);
+    for (rest = rest_of(rest, 1); rest.length > 0 && rest.data[0] != '}';) {
+        const char c = rest.data[0];
+        const int comment = comment_length(rest);
+        if (first && !comment && in_word(c)) {
+            add_name(t, paragraph, next_word(&rest), false);
+            first = false;
+            continue;
         }
+        depth += (c == '(') - (c == ')');
+        first = first || (c == ',' && depth == 0);
+        rest = rest_of(rest, comment ? comment : 1);
     }
+}
+
+static void find_names(tables *t) {
+    for (int i = 0; i < t->paragraph_count; i++)
+        for (span rest = t->paragraphs[i]; rest.length > 0;) {
+            const span here = rest, line = next_line(&rest);
+            span word = rest_of(line, 8);
+            if (begins(line, "#define "))
+                add_name(t, i, next_word(&word), true);
+            else if (begins(line, "enum {") || begins(line, "typedef enum"))
+                add_enumerators(t, i, here);
+            else if (begins(line, "} "))
+                add_name(t, i, declared_name(rest_of(line, 2)), false);
+            else if (isalpha((unsigned char)line.data[0]) || line.data[0] == '_')
+                add_name(t, i, declared_name(line), false);
+        }
     qsort(t->names, (size_t)t->name_count, sizeof *t->names, compare_names);
 }
 
@@ -437,23 +524,18 @@ static void find_needs(tables *t) {
     }
 }
 
-static void tables_make(const char *folder, const part *wrappers, const part *parts, bool sorted, tables *t) {
+static void tables_make(const char *folder, const struct text *text, tables *t) {
     memset(t, 0, sizeof *t);
-    t->sorted = sorted;
-    hr_text wrapper_text = {0};
-    for (const part *p = wrappers; p && p->file; p++)
-        append_part(folder, p, &wrapper_text);
-    const size_t begin = wrapper_text.length;
-    t->text = wrapper_text;
-    for (const part *p = parts; p->file; p++)
-        append_part(folder, p, &t->text);
-    if (hr_text_status(&t->text) != HR_OK) die("no memory for", parts->file);
-    const hr_text whole = t->text;
-    t->text.length = begin;
-    split_from(t, 0);
+    t->sorted = text->sorted;
+    for (const part *p = text->wrappers; p && p->file; p++)
+        append_part(folder, p, text->between, &t->text);
+    const size_t begin = t->text.length;
+    for (const part *p = text->parts; p->file; p++)
+        append_part(folder, p, text->between, &t->text);
+    if (hr_text_status(&t->text) != HR_OK) die("no memory for", text->id);
+    split_range(t, 0, begin);
     t->wrapper_count = t->paragraph_count;
-    t->text = whole;
-    split_from(t, begin);
+    split_range(t, begin, t->text.length);
     find_names(t);
     find_needs(t);
 }
@@ -481,8 +563,8 @@ static void write_tables(const tables *t, const char *id, FILE *out) {
     }
     fprintf(out, "};\nstatic const hr_prelude_name %s_names[] = {\n", id);
     for (int i = 0; i < t->name_count; i++)
-        fprintf(out, "{\"%.*s\", %d},\n", t->names[i].word.length, t->names[i].word.data,
-                t->names[i].paragraph);
+        fprintf(out, "{\"%.*s\", %d, %d},\n", t->names[i].word.length, t->names[i].word.data,
+                t->names[i].paragraph, t->names[i].macro);
     fprintf(
         out,
         "};\nconst hr_prelude_text hr_prelude_%s = {%s_text, %s_sections, %s_needs, %s_names, %d, %d, %d, "
@@ -490,28 +572,37 @@ static void write_tables(const tables *t, const char *id, FILE *out) {
         id, id, id, id, id, t->paragraph_count, t->name_count, t->wrapper_count, t->sorted);
 }
 
+static FILE *opened(const char *path) {
+    FILE *file = fopen(path, "w");
+    if (!file) die("cannot write", path);
+    return file;
+}
+
+static void close_written(FILE *file, const char *path) {
+    const bool failed = ferror(file);
+    if (fclose(file) != 0 || failed) die("cannot write", path);
+}
+
+static void write_header(const tables *t, const char *path) {
+    FILE *file = opened(path);
+    fwrite(t->text.data, 1, t->text.length, file);
+    close_written(file, path);
+}
+
 int main(int argc, char **argv) {
     static tables t;
-    if (argc != 4) die("usage:", "make_prelude SRC HEADER ARRAY");
-    FILE *header = fopen(argv[2], "w"), *array = fopen(argv[3], "w");
-    if (!header || !array) die("cannot write", header ? argv[3] : argv[2]);
+    if (argc != 5) die("usage:", "make_prelude SRC HEADER PRODUCTS ARRAY");
+    FILE *array = opened(argv[4]);
     fprintf(
         array,
         "/* Made from src/emit/templates/ by tools/make_prelude.c. */\n#include \"emit/prelude_text.h\"\n");
-    tables_make(argv[1], NULL, c_parts, true, &t);
-    write_tables(&t, "c", array);
-    fwrite(t.text.data, 1, t.text.length, header);
-    hr_text_clear(&t.text);
-    tables_make(argv[1], ptx_parts, cuda_parts, false, &t);
-    write_tables(&t, "cuda", array);
-    hr_text_clear(&t.text);
-    tables_make(argv[1], NULL, interval_parts, true, &t);
-    write_tables(&t, "interval", array);
-    hr_text_clear(&t.text);
-    tables_make(argv[1], NULL, helper_parts, true, &t);
-    write_tables(&t, "helpers", array);
-    hr_text_clear(&t.text);
-    const bool written = !ferror(header) && !ferror(array);
-    if ((fclose(header) | fclose(array)) != 0 || !written) die("cannot write", argv[3]);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        tables_make(argv[1], &texts[i], &t);
+        write_tables(&t, texts[i].id, array);
+        if (texts[i].parts == c_parts) write_header(&t, argv[2]);
+        if (texts[i].parts == f32_parts) write_header(&t, argv[3]);
+        hr_text_clear(&t.text);
+    }
+    close_written(array, argv[4]);
     return 0;
 }

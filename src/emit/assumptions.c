@@ -103,7 +103,7 @@ static void print_function(hr_printer *p) {
     asking a = {.p = p, .name = hr_arena_alloc(p->arena, ids * sizeof *a.name)};
     for (size_t i = 0; i < ids; i++)
         a.name[i] = NULL;
-    hr_text_format(p->out, "static bool extents_hold(");
+    hr_text_format(p->out, "static bool %s(", hr_define(p, HR_IDENTIFIER, "extents_hold"));
     print_parameters(p);
     hr_text_format(p->out, ") {\n");
     p->indent++;
@@ -122,17 +122,17 @@ hr_status hr_emit_assumptions(hr_printer *p) {
     p->out = out;
     hr_status status = hr_text_status(&function);
     if (status == HR_OK && p->plan->graph->assumptions)
-        status = hr_prelude_append(HR_PRELUDE_INTERVAL, hr_text_data(&function), out);
+        status = hr_prelude_append(HR_PRELUDE_INTERVAL, hr_text_data(&function), p, out);
     hr_text_append(out, hr_text_data(&function), function.length);
     hr_text_clear(&function);
     return status;
 }
 
-const char *hr_emit_assumptions_call(hr_printer *p, const char *source) {
+const char *hr_emit_assumptions_call(hr_printer *p, const char *suffix, const char *source) {
     const char *list = "";
     for (int e = 0; e < p->function->extent_count; e++)
         list = hr_format(p, "%s%s%s%s", list, e ? ", " : "", source, hr_emit_extent(p, e));
-    return hr_format(p, "extents_hold(%s)", list);
+    return hr_format(p, "extents_hold%s(%s)", suffix, list);
 }
 
 void hr_emit_assumptions_words(hr_printer *p) {

@@ -19,10 +19,19 @@ typedef struct linking {
     hr_text *out;
 } linking;
 
-static const hr_prelude_text *const preludes[] = {[HR_PRELUDE_C] = &hr_prelude_c,
-                                                  [HR_PRELUDE_CUDA] = &hr_prelude_cuda,
-                                                  [HR_PRELUDE_INTERVAL] = &hr_prelude_interval,
-                                                  [HR_PRELUDE_HELPERS] = &hr_prelude_helpers};
+static const hr_prelude_text *const preludes[] = {
+    [HR_PRELUDE_C] = &hr_prelude_c,
+    [HR_PRELUDE_CUDA] = &hr_prelude_cuda,
+    [HR_PRELUDE_INTERVAL] = &hr_prelude_interval,
+    [HR_PRELUDE_HELPERS] = &hr_prelude_helpers,
+    [HR_PRELUDE_CONTRACT_BLOCKS] = &hr_prelude_contract_blocks,
+    [HR_PRELUDE_CONTRACT_F32] = &hr_prelude_contract_f32,
+    [HR_PRELUDE_CONTRACT_F64] = &hr_prelude_contract_f64,
+    [HR_PRELUDE_CONTRACT_ATTEND] = &hr_prelude_contract_attend,
+    [HR_PRELUDE_CONTRACT_TILES] = &hr_prelude_contract_tiles,
+    [HR_PRELUDE_CONTRACT_DOTS] = &hr_prelude_contract_dots,
+    [HR_PRELUDE_THREADS] = &hr_prelude_threads,
+};
 
 static bool in_word(char c) {
     return isalnum((unsigned char)c) || c == '_';
@@ -89,17 +98,29 @@ static void append_wrappers(linking *l) {
     hr_text_format(l->out, "#endif\n\n");
 }
 
-hr_status hr_prelude_append(hr_prelude which, const char *body, hr_text *out) {
+/* Once each: a name has a definition for each instruction set. */
+static void define_names(const linking *l, hr_printer *printer) {
+    const hr_prelude_name *names = l->from->names, *last = NULL;
+    for (int i = 0; i < l->from->name_count; i++) {
+        if (l->sections[names[i].section] == UNUSED || (last && strcmp(last->name, names[i].name) == 0))
+            continue;
+        last = &names[i];
+        hr_define(printer, names[i].macro ? HR_MACRO : HR_IDENTIFIER, names[i].name);
+    }
+}
+
+hr_status hr_prelude_append(hr_prelude which, const char *body, hr_printer *printer, hr_text *out) {
     linking l = {.from = preludes[which], .out = out};
     l.sections = hr_memory_zeros((size_t)l.from->section_count, sizeof *l.sections);
     if (!l.sections)
         return hr_fail(HR_OUT_OF_MEMORY, "no memory to assemble the prelude of the generated source");
     for (int i = 0; i < l.from->section_count; i++)
-        if (l.from->sections[i].always) use_section(&l, i);
-    use_words(&l, body);
+        if (!body || l.from->sections[i].always) use_section(&l, i);
+    if (body) use_words(&l, body);
     append_wrappers(&l);
     for (int i = l.from->wrapper_count; i < l.from->section_count; i++)
         append_section(&l, i);
+    if (printer) define_names(&l, printer);
     free(l.sections);
     return hr_text_status(out);
 }

@@ -16,6 +16,7 @@ typedef struct hr_prelude_section {
 typedef struct hr_prelude_name {
     const char *name;
     int section;
+    bool macro;
 } hr_prelude_name;
 
 typedef struct hr_prelude_text {
@@ -28,6 +29,8 @@ typedef struct hr_prelude_text {
     bool sorted;       /* sections stand before those that need them; else what is used comes first */
 } hr_prelude_text;
 
-extern const hr_prelude_text hr_prelude_c, hr_prelude_cuda, hr_prelude_interval, hr_prelude_helpers;
+extern const hr_prelude_text hr_prelude_c, hr_prelude_cuda, hr_prelude_interval, hr_prelude_helpers,
+    hr_prelude_contract_blocks, hr_prelude_contract_f32, hr_prelude_contract_f64, hr_prelude_contract_attend,
+    hr_prelude_contract_tiles, hr_prelude_contract_dots, hr_prelude_threads;
 
 #endif

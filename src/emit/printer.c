@@ -19,6 +19,7 @@ typedef struct used_name {
 
 struct hr_used_names {
     used_name *buckets[USED_BUCKETS];
+    hr_defined *defined; /* by the whole file */
 };
 
 hr_status hr_printer_begin(hr_printer *p, const hr_plan *plan, hr_arena *arena, hr_text *out) {
@@ -229,5 +230,19 @@ const char *hr_use(hr_printer *p, const char *name) {
 }
 
 void hr_uses_begin(hr_printer *p) {
-    *p->used = (struct hr_used_names){0};
+    *p->used = (struct hr_used_names){.defined = p->used->defined};
+}
+
+/* ---- names that a file defines, outside of all functions ---- */
+
+const char *hr_define(hr_printer *p, hr_defined_kind kind, const char *name) {
+    hr_defined *defined = (hr_defined *)(void *)room_for_text(p, sizeof *defined);
+    if (!defined) return name;
+    *defined = (hr_defined){name, kind, p->used->defined};
+    p->used->defined = defined;
+    return name;
+}
+
+const hr_defined *hr_last_defined(const hr_printer *p) {
+    return p->used->defined;
 }

@@ -107,4 +107,19 @@ bool hr_is_used(const hr_printer *printer, const char *name);
 /* A new body: it uses nothing yet. */
 void hr_uses_begin(hr_printer *printer);
 
+/* ---- names that a file defines, outside of all functions ---- */
+
+typedef enum hr_defined_kind { HR_IDENTIFIER, HR_MACRO } hr_defined_kind;
+
+typedef struct hr_defined {
+    const char *name;
+    hr_defined_kind kind;
+    struct hr_defined *before;
+} hr_defined;
+
+/* Notes that the file in hand does; returns the name, which lives as long as the printer's arena. */
+const char *hr_define(hr_printer *printer, hr_defined_kind kind, const char *name);
+/* The last of them; NULL = none. */
+const hr_defined *hr_last_defined(const hr_printer *printer);
+
 #endif

@@ -10,6 +10,7 @@
 #include "base/launch.h"
 #include "base/limits.h"
 #include "base/text.h"
+#include "emit/cuda/tensor_core.h"
 #include "ir/function.h"
 
 #define HR_LADDER_LAUNCHES_MAX 3
@@ -45,6 +46,8 @@ typedef struct hr_ladder_step {
     const char *needs; /* "sm_80": from there on; "sm_90a": that alone, its tensor cores have no successor */
     hr_ladder_launch launches[HR_LADDER_LAUNCHES_MAX]; /* the first without an entry: it is the tool's own */
     int launch_count;
+    const hr_tensor_core *products; /* of tensor cores that the texts call */
+    int product_count;
     int64_t scratch_a_score; /* bytes of scratch for each element of rows x columns that the step leaves in
                                 memory */
 } hr_ladder_step;

@@ -3,7 +3,6 @@
  * In: a step, the function that it computes, extents. Out: CUDA C that stands alone, and launches.
  */
 #include "emit/cuda/launcher_text.h"
-#include "emit/cuda/tensor_core.h"
 #include "emit/prelude.h"
 #include "ir/extent.h"
 #include "ladder/ladder.h"
@@ -13,8 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define PRODUCTS_MAX 16
-#define MAP_COLUMNS  64 /* elements of a box's row: 128 bytes */
+#define MAP_COLUMNS 64 /* elements of a box's row: 128 bytes */
 
 /* ---- source ---- */
 
@@ -34,40 +32,15 @@ static void arguments_print(const hr_function *function, hr_text *out) {
     hr_text_format(out, "    char *scratch;\n    void *fault;\n};\n\n");
 }
 
-static hr_tensor_place place_of(const char *letters) {
-    return letters[0] == 'r'   ? HR_TENSOR_REGISTERS
-           : letters[0] == 'k' ? HR_TENSOR_K_MAJOR
-                               : HR_TENSOR_MN_MAJOR;
-}
-
-/* The products of tensor cores that a text calls. */
-static int products_find(const char *body, hr_tensor_core *out) {
-    int count = 0;
-    for (const char *at = body; (at = strstr(at, "ptx_wgmma_m64n")) && count < PRODUCTS_MAX; at++) {
-        hr_tensor_core product = {.threads = HR_TENSOR_WARPGROUP};
-        char a[4], b[4];
-        if (sscanf(at, "ptx_wgmma_m64n%dk16_f32_bf16_bf16_%3[krmn]_%3[kmn]", &product.columns, a, b) != 3)
-            continue;
-        product.a_place = place_of(a);
-        product.b_place = place_of(b);
-        out[count++] = product;
-    }
-    if (strstr(body, "ptx_mma_m16n8k16_f32_bf16_bf16") && count < PRODUCTS_MAX)
-        out[count++] = (hr_tensor_core){.threads = HR_TENSOR_WARP, .columns = 8};
-    return count;
-}
-
 hr_status hr_ladder_source(const hr_ladder_step *step, const hr_function *function, hr_text *out) {
-    hr_tensor_core products[PRODUCTS_MAX];
     hr_text body = {0};
     if (step->shared_text) hr_text_format(&body, "%s\n", (const char *)step->shared_text);
     hr_text_format(&body, "%s", (const char *)step->text);
     hr_status status = hr_text_status(&body);
     hr_text_format(out, "%s\n", (const char *)hr_cuda_file_head_text);
     arguments_print(function, out);
-    if (status == HR_OK) status = hr_prelude_append(HR_PRELUDE_CUDA, hr_text_data(&body), out);
-    if (status == HR_OK)
-        status = hr_tensor_core_append(products, products_find(hr_text_data(&body), products), out);
+    if (status == HR_OK) status = hr_prelude_append(HR_PRELUDE_CUDA, hr_text_data(&body), NULL, out);
+    if (status == HR_OK) status = hr_tensor_core_append(step->products, step->product_count, out);
     hr_text_append(out, hr_text_data(&body), body.length);
     hr_text_clear(&body);
     return status == HR_OK ? hr_text_status(out) : status;

@@ -19,7 +19,26 @@ enum {
     {                                                                                                        \
         .entry = (name), .threads = (size), .cluster = 1, .tile = {(rows), (columns) }                       \
     }
-#define ONE(...) .launches = {__VA_ARGS__}, .launch_count = 1
+#define ONE(...)       .launches = {__VA_ARGS__}, .launch_count = 1
+#define PRODUCTS(list) .products = (list), .product_count = (int)(sizeof(list) / sizeof *(list))
+
+static const hr_tensor_core warp_products[] = {{.threads = HR_TENSOR_WARP, .columns = 8}};
+static const hr_tensor_core gemm_group_products[] = {{.threads = HR_TENSOR_WARPGROUP,
+                                                      .columns = 256,
+                                                      .a_place = HR_TENSOR_K_MAJOR,
+                                                      .b_place = HR_TENSOR_MN_MAJOR}};
+static const hr_tensor_core ping_pong_products[] = {{.threads = HR_TENSOR_WARPGROUP,
+                                                     .columns = 128,
+                                                     .a_place = HR_TENSOR_K_MAJOR,
+                                                     .b_place = HR_TENSOR_MN_MAJOR}};
+static const hr_tensor_core attention_group_products[] = {{.threads = HR_TENSOR_WARPGROUP,
+                                                           .columns = 128,
+                                                           .a_place = HR_TENSOR_K_MAJOR,
+                                                           .b_place = HR_TENSOR_K_MAJOR},
+                                                          {.threads = HR_TENSOR_WARPGROUP,
+                                                           .columns = 128,
+                                                           .a_place = HR_TENSOR_REGISTERS,
+                                                           .b_place = HR_TENSOR_MN_MAJOR}};
 
 static const hr_ladder_step gemm_steps[] = {
     {"naive", hr_gemm_naive_text, NULL, "sm_80", ONE(GRID("gemm", 32, 32, 1024))},
@@ -29,13 +48,13 @@ static const hr_ladder_step gemm_steps[] = {
     {"vectorised", hr_gemm_vectorised_text, NULL, "sm_80", ONE(GRID("gemm", 128, 128, 256))},
     {"asynchronous copies", hr_gemm_asynchronous_text, NULL, "sm_80", ONE(GRID("gemm", 128, 128, 256))},
     {"tensor cores by wmma", hr_gemm_wmma_text, NULL, "sm_80", ONE(GRID("gemm", 128, 128, 256))},
-    {"mma.sync", hr_gemm_mma_text, hr_gemm_warp_text, "sm_80",
+    {"mma.sync", hr_gemm_mma_text, hr_gemm_warp_text, "sm_80", PRODUCTS(warp_products),
      ONE({.entry = "gemm", .threads = 256, .cluster = 1, .shared = WARP_TILES, .tile = {128, 128}})},
-    {"swizzled", hr_gemm_swizzled_text, hr_gemm_warp_text, "sm_80",
+    {"swizzled", hr_gemm_swizzled_text, hr_gemm_warp_text, "sm_80", PRODUCTS(warp_products),
      ONE({.entry = "gemm", .threads = 256, .cluster = 1, .shared = WARP_TILES, .tile = {128, 128}})},
-    {"ring of copies", hr_gemm_ring_text, hr_gemm_warp_text, "sm_80",
+    {"ring of copies", hr_gemm_ring_text, hr_gemm_warp_text, "sm_80", PRODUCTS(warp_products),
      ONE({.entry = "gemm", .threads = 256, .cluster = 1, .shared = 4 * WARP_TILES, .tile = {128, 128}})},
-    {"wgmma and TMA", hr_gemm_wgmma_text, hr_gemm_warpgroup_text, "sm_90a",
+    {"wgmma and TMA", hr_gemm_wgmma_text, hr_gemm_warpgroup_text, "sm_90a", PRODUCTS(gemm_group_products),
      ONE({.entry = "gemm",
           .threads = 256,
           .cluster = 1,
@@ -44,6 +63,7 @@ static const hr_ladder_step gemm_steps[] = {
           .maps = {{0, 128}, {1, 64}},
           .map_count = 2})},
     {"specialised, persistent", hr_gemm_specialised_text, hr_gemm_warpgroup_text, "sm_90a",
+     PRODUCTS(gemm_group_products),
      ONE({.entry = "gemm",
           .threads = 384,
           .cluster = 1,
@@ -52,7 +72,7 @@ static const hr_ladder_step gemm_steps[] = {
           .tile = {128, 256},
           .maps = {{0, 128}, {1, 64}},
           .map_count = 2})},
-    {"ping-pong", hr_gemm_ping_pong_text, NULL, "sm_90a",
+    {"ping-pong", hr_gemm_ping_pong_text, NULL, "sm_90a", PRODUCTS(ping_pong_products),
      ONE({.entry = "gemm",
           .threads = 384,
           .cluster = 2,
@@ -84,23 +104,27 @@ static const hr_ladder_step softmax_steps[] = {
          .map_count = 3})
 
 static const hr_ladder_step attention_steps[] = {
-    {"three stages", hr_attention_stages_text, hr_attention_warp_text, "sm_80",
+    {"three stages", hr_attention_stages_text, hr_attention_warp_text, "sm_80", PRODUCTS(warp_products),
      .launches =
          {{.entry = "scores", .threads = 128, .cluster = 1, .shared = 2 * ROWS, .tile = {64, 0}},
           {.entry = "weights", .threads = 256, .cluster = 1, .tile = {8, 0}},
           {.entry = "outputs", .threads = 128, .cluster = 1, .shared = ROWS / 2 + ROWS, .tile = {64, 0}}},
      .launch_count = 3, .scratch_a_score = 4 + 2},
-    {"tiled", hr_attention_tiled_text, hr_attention_warp_text, "sm_80",
+    {"tiled", hr_attention_tiled_text, hr_attention_warp_text, "sm_80", PRODUCTS(warp_products),
      ONE({.entry = "attention",
           .threads = 128,
           .cluster = 1,
           .shared = 3 * ROWS + ROWS / 2 + 4 * (64 * 68 + 128),
           .tile = {64, 0}})},
     {"scores in registers", hr_attention_registers_text, hr_attention_online_text, "sm_80",
+     PRODUCTS(warp_products),
      ONE({.entry = "attention", .threads = 128, .cluster = 1, .shared = 3 * ROWS, .tile = {64, 0}})},
-    {"wgmma and TMA", hr_attention_wgmma_text, hr_attention_group_text, "sm_90a", GROUPS(256)},
-    {"specialised", hr_attention_specialised_text, hr_attention_roles_text, "sm_90a", GROUPS(384)},
-    {"out of step", hr_attention_out_of_step_text, hr_attention_roles_text, "sm_90a", GROUPS(384)},
+    {"wgmma and TMA", hr_attention_wgmma_text, hr_attention_group_text, "sm_90a",
+     PRODUCTS(attention_group_products), GROUPS(256)},
+    {"specialised", hr_attention_specialised_text, hr_attention_roles_text, "sm_90a",
+     PRODUCTS(attention_group_products), GROUPS(384)},
+    {"out of step", hr_attention_out_of_step_text, hr_attention_roles_text, "sm_90a",
+     PRODUCTS(attention_group_products), GROUPS(384)},
     {"as planned", hr_attention_planned_text, NULL, "sm_80", .launch_count = 0},
 };
 

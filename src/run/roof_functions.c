@@ -117,7 +117,7 @@ hr_status hr_roof_functions_source(hr_text *out) {
                        ways[i].special * WAYS + ways[i].way, ways[i].name);
     hr_text_append(&body, entry_tail, strlen(entry_tail));
     hr_status status = hr_text_status(&body);
-    if (status == HR_OK) status = hr_prelude_append(HR_PRELUDE_C, hr_text_data(&body), out);
+    if (status == HR_OK) status = hr_prelude_append(HR_PRELUDE_C, hr_text_data(&body), NULL, out);
     if (status == HR_OK) hr_text_append(out, body.data, body.length);
     hr_text_clear(&body);
     return status != HR_OK ? status : hr_text_status(out);

@@ -69,7 +69,7 @@ static const struct {
 static hr_status source_complete(const hr_text *body, const hr_text *functions, hr_text *out) {
     HR_TRY(hr_text_status(body));
     hr_text_format(out, "%s\n", (const char *)hr_cuda_file_head_text);
-    HR_TRY(hr_prelude_append(HR_PRELUDE_CUDA, hr_text_data(body), out));
+    HR_TRY(hr_prelude_append(HR_PRELUDE_CUDA, hr_text_data(body), NULL, out));
     if (functions) hr_text_append(out, hr_text_data(functions), functions->length);
     hr_text_append(out, body->data, body->length);
     return hr_text_status(out);

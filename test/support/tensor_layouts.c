@@ -103,7 +103,7 @@ hr_status tensor_source(const hr_tensor_core *products, int count, hr_text *out)
         kernel_print(&products[i], &body);
     hr_text_format(out, "%s\n", (const char *)hr_cuda_file_head_text);
     hr_text_format(out, "struct fault_record {\n    int64_t access, value;\n};\n\n");
-    if (status == HR_OK) status = hr_prelude_append(HR_PRELUDE_CUDA, hr_text_data(&body), out);
+    if (status == HR_OK) status = hr_prelude_append(HR_PRELUDE_CUDA, hr_text_data(&body), NULL, out);
     if (status == HR_OK) status = hr_tensor_core_append(products, count, out);
     hr_text_append(out, hr_text_data(&body), body.length);
     hr_text_clear(&body);

@@ -30,17 +30,13 @@ enum { CONTRACT_F32_ROWS = 6, CONTRACT_F32_VECTORS = 2, CONTRACT_F32_STRIP = 32 
 #endif
 #include "schedule/cpu/contract_blocks.h"
 
-static inline void barrier(void) {
+static inline void thread_barrier(void) {
 #ifdef _OPENMP
 #pragma omp barrier
 #endif
 }
 
-#include "emit/templates/cpu/contract_mainloop.h"
-
-#include "emit/templates/cpu/contract_vectors.h"
-
-#include "emit/templates/cpu/contract_thin.h"
+#include "contract_f32.h" /* generated */
 
 #ifdef PAIRS
 #include "emit/templates/cpu/contract_pairs.h"

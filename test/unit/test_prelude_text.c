@@ -13,7 +13,7 @@
 static void only_what_is_used(void **state) {
     (void)state;
     hr_text out = {0};
-    assert_int_equal(hr_prelude_append(HR_PRELUDE_C, "float f(float x) { return f32_relu(x); }", &out),
+    assert_int_equal(hr_prelude_append(HR_PRELUDE_C, "float f(float x) { return f32_relu(x); }", NULL, &out),
                      HR_OK);
     const char *text = hr_text_data(&out);
     assert_non_null(strstr(text, "#include <stdint.h>"));
@@ -28,7 +28,7 @@ static void only_what_is_used(void **state) {
 static void definitions_precede_uses_at_each_instruction_set(void **state) {
     (void)state;
     hr_text out = {0};
-    assert_int_equal(hr_prelude_append(HR_PRELUDE_C, "vf_exp", &out), HR_OK);
+    assert_int_equal(hr_prelude_append(HR_PRELUDE_C, "vf_exp", NULL, &out), HR_OK);
     const char *text = hr_text_data(&out), *first = strstr(text, "vf_exp(vf x)");
     assert_non_null(first);
     assert_non_null(strstr(first + 1, "vf_exp(vf x)")); /* the one without AVX-512 */
@@ -40,7 +40,7 @@ static void definitions_precede_uses_at_each_instruction_set(void **state) {
 static void nothing_for_an_empty_body(void **state) {
     (void)state;
     hr_text out = {0};
-    assert_int_equal(hr_prelude_append(HR_PRELUDE_C, "", &out), HR_OK);
+    assert_int_equal(hr_prelude_append(HR_PRELUDE_C, "", NULL, &out), HR_OK);
     assert_null(strstr(hr_text_data(&out), "inline"));
     hr_text_clear(&out);
 }
@@ -56,7 +56,7 @@ static int count_of(const char *text, const char *what) {
 static void overloads_come_together(void **state) {
     (void)state;
     hr_text out = {0};
-    assert_int_equal(hr_prelude_append(HR_PRELUDE_CUDA, "add_group", &out), HR_OK);
+    assert_int_equal(hr_prelude_append(HR_PRELUDE_CUDA, "add_group", NULL, &out), HR_OK);
     assert_int_equal(count_of(hr_text_data(&out), "inline void add_to("), 4);
     assert_int_equal(count_of(hr_text_data(&out), "inline void add_group("), 2);
     hr_text_clear(&out);

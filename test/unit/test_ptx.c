@@ -120,7 +120,7 @@ enum { WRAPPERS = sizeof wrappers / sizeof *wrappers };
 
 static void source_make(const char *functions, const char *kernels, hr_text *out) {
     hr_text_format(out, "%s\n", (const char *)hr_cuda_file_head_text);
-    assert_int_equal(hr_prelude_append(HR_PRELUDE_CUDA, kernels, out), HR_OK);
+    assert_int_equal(hr_prelude_append(HR_PRELUDE_CUDA, kernels, NULL, out), HR_OK);
     hr_text_format(out, "%s%s", functions, kernels);
     assert_int_equal(hr_text_status(out), HR_OK);
 }

@@ -262,7 +262,8 @@ static bool takes_pairs(const hr_plan *plan, int stage) {
 static void print_choices(hr_printer *p, int number) {
     int products[PRODUCTS_MOST];
     const int count = products_of(p->plan, hr_schedule_run(p->plan, number), products);
-    hr_print(p, "static const struct contract_choice *const stage_%d_choices[][2] = {", number);
+    hr_print(p, "static const struct contract_choice *const %s[][2] = {",
+             hr_define(p, HR_IDENTIFIER, hr_format(p, "stage_%d_choices", number)));
     for (int i = 0; i < count; i++)
         hr_print(p, "    {&stage_%d_choice, &stage_%d_%s},", products[i], products[i],
                  takes_pairs(p->plan, products[i]) ? "pairs" : "choice");

@@ -24,7 +24,8 @@ typedef enum form { FORM_LOADED, FORM_PASTED, FORM_SECTION, FORM_FRAME, FORM_FRA
 
 typedef struct emitter {
     const hr_plan *plan;
-    const hr_plan *planned; /* of a section: see emit_c_section.h */
+    const hr_plan *planned; /* of a section, as `suffix`: see emit_c_section.h */
+    const char *suffix;
     const hr_function *function;
     hr_printer printer;
     hr_printer *p;
@@ -59,6 +60,16 @@ static void print_parameters(emitter *e, const char *before_each) {
     }
 }
 
+/* Their names alone. */
+static void print_parameter_names(emitter *e) {
+    for (int i = 0; i < e->function->extent_count; i++)
+        hr_text_format(e->p->out, "%s, ", hr_emit_extent(e->p, i));
+    for (int t = 0; t < e->declared; t++) {
+        hr_text_format(e->p->out, "%s, ", hr_emit_tensor(e->p, t));
+        if (is_strided(e, t)) hr_text_format(e->p->out, "%s_strides, ", hr_emit_tensor(e->p, t));
+    }
+}
+
 static void print_signature(emitter *e) {
     hr_text_format(e->p->out, "int %s(", e->name);
     print_parameters(e, "");
@@ -82,6 +93,9 @@ static void print_team_signature(emitter *e) {
     hr_text_format(e->p->out, "int64_t %s_team(int parts)", e->name);
 }
 
+static const char *const suffixes[] = {
+    [HR_C_SCRATCH] = "_scratch", [HR_C_RUN] = "", [HR_C_TEAM] = "_team", [HR_C_PART] = "_part"};
+
 static void print_function_signature(emitter *e, hr_c_function function) {
     static void (*const print[])(emitter *) = {
         [HR_C_RUN] = print_signature,
@@ -89,7 +103,10 @@ static void print_function_signature(emitter *e, hr_c_function function) {
         [HR_C_PART] = print_part_signature,
         [HR_C_TEAM] = print_team_signature,
     };
-    if (e->form == FORM_SECTION) hr_text_format(e->p->out, "static ");
+    if (e->form == FORM_SECTION) {
+        hr_text_format(e->p->out, "static ");
+        hr_define(e->p, HR_IDENTIFIER, hr_format(e->p, "%s%s", e->name, suffixes[function]));
+    }
     print[function](e);
 }
 
@@ -130,12 +147,12 @@ static void print_how_to_call(emitter *e) {
 static void print_arguments(emitter *e) {
     hr_printer *p = e->p;
     if (hr_plan_has_lists(e->plan)) hr_text_format(p->out, "%s\n", (const char *)hr_c_list_types_text);
-    hr_print(p, "typedef struct fault_record {");
+    hr_print(p, "typedef struct %s {", hr_define(p, HR_IDENTIFIER, "fault_record"));
     hr_print(p,
              "    int64_t access, value; /* the first subscript that left its axis; access 0: none did */");
     hr_print(p, "} fault_record;");
     hr_print(p, "%s", "");
-    hr_print(p, "typedef struct arguments {");
+    hr_print(p, "typedef struct %s {", hr_define(p, HR_IDENTIFIER, "arguments"));
     for (int i = 0; i < e->function->extent_count; i++)
         hr_print(p, "    int64_t %s;", hr_emit_extent(p, i));
     for (int t = 0; t < e->function->tensor_count; t++) {
@@ -160,7 +177,7 @@ static void print_arguments(emitter *e) {
 
 /* `source`: in front of the extents. */
 static void print_refusal(emitter *e, const char *source) {
-    hr_print(e->p, "if (!%s) return %d;", hr_emit_assumptions_call(e->p, source), HR_EMITTED_REFUSES);
+    hr_print(e->p, "if (!%s) return %d;", hr_emit_assumptions_call(e->p, "", source), HR_EMITTED_REFUSES);
 }
 
 /* ---- scratch ---- */
@@ -241,7 +258,7 @@ static void print_scratch_sizes(emitter *e) {
 
 static void print_call(emitter *e, int number, const char *suffix) {
     hr_print(e->p, "stage_%d%s(a, thread, count, work);", number, suffix);
-    hr_print(e->p, "barrier();");
+    hr_print(e->p, "thread_barrier();");
 }
 
 static void print_pieces(emitter *e, int number) {
@@ -261,13 +278,13 @@ static void print_pieces(emitter *e, int number) {
                  pieces, pieces, area);
     else
         hr_print(p, "    stage_%d(a, piece, count * %s, work%s);", number, pieces, area);
-    hr_print(p, "barrier();");
+    hr_print(p, "thread_barrier();");
 }
 
 static void print_end(emitter *e, int number) {
     hr_print(e->p, "stage_%d_end(a, thread, count, work, count%s);", number,
              e->functions[number].sums ? hr_format(e->p, " * pieces_%d", number) : "");
-    hr_print(e->p, "barrier();");
+    hr_print(e->p, "thread_barrier();");
 }
 
 static void print_places(emitter *e) {
@@ -319,16 +336,21 @@ static const char part_text[] =
 
 static void print_run(emitter *e) {
     hr_printer *p = e->p;
-    hr_text_format(p->out, "/* Where locals are; returns what is behind them. */\n"
-                           "static char *place_locals(arguments *a, char *work) {\n");
+    hr_text_format(p->out,
+                   "/* Where locals are; returns what is behind them. */\n"
+                   "static char *%s(arguments *a, char *work) {\n",
+                   hr_define(p, HR_IDENTIFIER, "place_locals"));
     print_with_extents(e, "a->", print_places);
-    hr_text_format(p->out, "}\n\n"
-                           "static void run_thread(const arguments *a, char *work, work_share *shares, "
-                           "int64_t threads, int64_t thread,\n                       int64_t count) {\n");
+    hr_text_format(p->out,
+                   "}\n\n"
+                   "static void %s(const arguments *a, char *work, work_share *shares, "
+                   "int64_t threads, int64_t thread,\n                       int64_t count) {\n",
+                   hr_define(p, HR_IDENTIFIER, "run_thread"));
     print_with_extents(e, "a->", print_thread);
     hr_text_format(p->out, "}\n\n");
     if (e->form == FORM_LOADED) hr_text_format(p->out, "%s", part_text);
-    hr_text_format(p->out, "static void run(arguments a, char *scratch, int threads) {\n");
+    hr_text_format(p->out, "static void %s(arguments a, char *scratch, int threads) {\n",
+                   hr_define(p, HR_IDENTIFIER, "run"));
     p->indent++;
     hr_print(p, "char *const work = place_locals(&a, scratch);");
     hr_print(p, "work_share shares[%d * threads + 1];", shares_of(e));
@@ -399,11 +421,11 @@ static void print_part(emitter *e) {
     hr_print(p, "    *a.fault = (fault_record){0, 0};");
     if (shares) hr_print(p, "    memset(shares, 0, %d * sizeof *shares * (size_t)parts);", shares);
     hr_print(p, "}");
-    hr_print(p, "barrier();");
+    hr_print(p, "thread_barrier();");
     hr_print(p, "char *const work = place_locals(&a, scratch);");
     hr_print(p, "run_thread(&a, work, shares, parts, part, parts);");
     hr_print(p, "const int code = (int)a.fault->access;");
-    hr_print(p, "barrier();");
+    hr_print(p, "thread_barrier();");
     hr_print(p, "team_here = NULL;");
     hr_print(p, "return code;");
     p->indent--;
@@ -477,11 +499,13 @@ static hr_status print_code(emitter *e, hr_text *source) {
     p->indent = 0;
     p->lane = -1;
     print_arguments(e);
-    if (status == HR_OK) status = hr_prelude_append(HR_PRELUDE_HELPERS, hr_text_data(&stages), p->out);
+    if (status == HR_OK) status = hr_prelude_append(HR_PRELUDE_HELPERS, hr_text_data(&stages), p, p->out);
     if (status == HR_OK) status = hr_emit_assumptions(p);
-    hr_text_format(&body, "%s\n",
-                   (const char *)(e->form == FORM_LOADED ? hr_c_team_text : hr_c_threads_text));
-    if (status == HR_OK) status = hr_contract_mainloop_append(e->plan, &body);
+    if (e->form == FORM_LOADED)
+        hr_text_format(&body, "%s\n", (const char *)hr_c_team_text);
+    else if (status == HR_OK)
+        status = hr_prelude_append(HR_PRELUDE_THREADS, NULL, p, &body);
+    if (status == HR_OK) status = hr_contract_mainloop_append(p, &body);
     hr_text_append(&body, hr_text_data(&stages), stages.length);
     print_scratch_sizes(e);
     print_run(e);
@@ -493,7 +517,7 @@ static hr_status print_code(emitter *e, hr_text *source) {
     }
     if (status == HR_OK) status = hr_text_status(&body);
     p->out = source;
-    if (status == HR_OK) status = hr_prelude_append(HR_PRELUDE_C, hr_text_data(&body), source);
+    if (status == HR_OK) status = hr_prelude_append(HR_PRELUDE_C, hr_text_data(&body), p, source);
     hr_text_append(source, hr_text_data(&body), body.length);
     hr_text_clear(&stages);
     hr_text_clear(&body);
@@ -515,24 +539,43 @@ static hr_status print_header(emitter *e, hr_text *header) {
     return hr_text_status(header);
 }
 
+/* The section's code, its names with the suffix for the compiler. */
+static hr_status print_section(emitter *e, hr_text *out) {
+    hr_text code = {0};
+    hr_status status = print_code(e, &code);
+    for (const hr_defined *d = hr_last_defined(e->p); d; d = d->before)
+        if (d->kind == HR_IDENTIFIER) hr_text_format(out, "#define %s %s_%s\n", d->name, d->name, e->suffix);
+    hr_text_append(out, "\n", 1);
+    hr_text_append(out, hr_text_data(&code), code.length);
+    hr_text_append(out, "\n", 1);
+    for (const hr_defined *d = hr_last_defined(e->p); d; d = d->before)
+        hr_text_format(out, "#undef %s\n", d->name);
+    hr_text_clear(&code);
+    return status != HR_OK ? status : hr_text_status(out);
+}
+
 static hr_status print_file(emitter *e, const hr_emit_options *options, hr_emitted *out) {
     e->p->out = &out->source;
-    if (e->form != FORM_SECTION) {
-        print_how_to_call(e);
-        if (e->form != FORM_LOADED) print_beginning(e, options);
-        hr_text_append(e->p->out, includes_text, sizeof includes_text - 1);
-    }
-    if (e->form < FORM_FRAME) HR_TRY(print_code(e, &out->source));
+    if (e->form == FORM_SECTION) return print_section(e, &out->source);
+    print_how_to_call(e);
+    if (e->form != FORM_LOADED) print_beginning(e, options);
+    hr_text_append(e->p->out, includes_text, sizeof includes_text - 1);
+    if (e->form < FORM_FRAME)
+        HR_TRY(print_code(e, &out->source));
+    else
+        hr_print(e->p, "#include <string.h>"); /* before macros for names of the parts */
     return print_header(e, &out->header);
 }
 
-static hr_status emit(const hr_plan *plan, const hr_plan *planned, const hr_emit_options *options, form form,
-                      hr_emitted *out) {
-    emitter e = {.plan = plan, .planned = planned, .function = plan->normal, .p = &e.printer, .form = form};
+/* What `e` does not say yet follows from the plan. */
+static hr_status emit(emitter e, const hr_emit_options *options, hr_emitted *out) {
+    const hr_plan *plan = e.plan;
+    hr_arena *arena;
+    e.p = &e.printer;
+    e.function = plan->normal;
     e.declared = hr_function_arguments(plan->source);
     *out = (hr_emitted){0};
-    if (form != FORM_LOADED) HR_TRY(hr_emit_refuse_lists(plan));
-    hr_arena *arena;
+    if (e.form != FORM_LOADED) HR_TRY(hr_emit_refuse_lists(plan));
     HR_TRY(hr_names_create(&arena));
     e.functions = hr_arena_alloc(arena, (size_t)(plan->stage_count + 1) * sizeof *e.functions);
     hr_status status = hr_printer_begin(e.p, plan, arena, &out->source);
@@ -550,21 +593,23 @@ static hr_status emit(const hr_plan *plan, const hr_plan *planned, const hr_emit
 
 hr_status hr_emit_c(const hr_plan *plan, const hr_emit_options *options, hr_emitted *out) {
     const hr_emit_options none = {.size = sizeof none};
-    return emit(plan, NULL, options ? options : &none, FORM_PASTED, out);
+    return emit((emitter){.plan = plan, .form = FORM_PASTED}, options ? options : &none, out);
 }
 
 hr_status hr_emit_c_loaded(const hr_plan *plan, hr_emitted *out) {
-    return emit(plan, NULL, NULL, FORM_LOADED, out);
+    return emit((emitter){.plan = plan, .form = FORM_LOADED}, NULL, out);
 }
 
-hr_status hr_emit_c_section(const hr_plan *plan, const hr_plan *planned, const hr_emit_options *options,
-                            hr_emitted *out) {
-    return emit(plan, planned, options, FORM_SECTION, out);
+hr_status hr_emit_c_section(const hr_plan *plan, const char *suffix, const hr_plan *planned,
+                            const hr_emit_options *options, hr_emitted *out) {
+    return emit((emitter){.plan = plan, .planned = planned, .suffix = suffix, .form = FORM_SECTION}, options,
+                out);
 }
 
 hr_status hr_emit_c_frame(const hr_plan *plan, const hr_emit_options *options, bool any_extents,
                           hr_emitted *out) {
-    return emit(plan, NULL, options, any_extents ? FORM_FRAME_ANY_EXTENTS : FORM_FRAME, out);
+    const form form = any_extents ? FORM_FRAME_ANY_EXTENTS : FORM_FRAME;
+    return emit((emitter){.plan = plan, .form = form}, options, out);
 }
 
 hr_status hr_emit_c_signature(const hr_plan *plan, const hr_emit_options *options, hr_printer *p,
@@ -572,6 +617,19 @@ hr_status hr_emit_c_signature(const hr_plan *plan, const hr_emit_options *option
     emitter e = {.plan = plan, .function = plan->normal, .p = p, .name = hr_emit_name(plan, options)};
     e.declared = hr_function_arguments(plan->source);
     print_function_signature(&e, function);
+    return hr_text_status(p->out);
+}
+
+hr_status hr_emit_c_arguments(const hr_plan *plan, const hr_emit_options *options, hr_printer *p,
+                              hr_c_function function) {
+    static const char *const last[] = {[HR_C_SCRATCH] = "threads",
+                                       [HR_C_RUN] = "scratch, threads",
+                                       [HR_C_TEAM] = "parts",
+                                       [HR_C_PART] = "scratch, team, part, parts"};
+    emitter e = {.plan = plan, .function = plan->normal, .p = p, .name = hr_emit_name(plan, options)};
+    e.declared = function == HR_C_SCRATCH ? 0 : hr_function_arguments(plan->source);
+    if (function != HR_C_TEAM) print_parameter_names(&e);
+    hr_text_format(p->out, "%s", last[function]);
     return hr_text_status(p->out);
 }
 

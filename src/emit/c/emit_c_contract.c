@@ -6,11 +6,10 @@
 #include "emit/c/emit_c_contract.h"
 #include "emit/c/attend_c.h"
 #include "emit/c/contract_operand.h"
-#include "emit/c/contract_text.h"
 #include "emit/c/function_c.h"
 #include "emit/c/lane_loop.h"
 #include "emit/c/stage_c.h"
-#include "emit/template.h"
+#include "emit/prelude.h"
 #include "schedule/cpu/contract_choice.h"
 
 #include <string.h>
@@ -22,40 +21,34 @@ enum {
 
 /* ---- the main loop ---- */
 
-/* The text's holes: the numbers of the sums, whole numbers as wide, the lanes of a vector. */
-static const hr_hole f32_holes[] = {{"fxx", "f32", "f32"},
-                                    {"FXX", "F32", "F32"},
-                                    {"FLOAT", "float", NULL},
-                                    {"intxx_t", "int32_t", NULL},
-                                    {"LANES", "HR_LANES", NULL}},
-                     f64_holes[] = {{"fxx", "f64", "f64"},
-                                    {"FXX", "F64", "F64"},
-                                    {"FLOAT", "double", NULL},
-                                    {"intxx_t", "int64_t", NULL},
-                                    {"LANES", "HR_LANES / 2", NULL}};
-enum { HOLES = sizeof f32_holes / sizeof *f32_holes };
+/* Shared by all stages of a type. */
+static hr_status append_type(hr_printer *p, const hr_contract_choice *choice, hr_text *out) {
+    static const char *const names[] = {"ROWS", "VECTORS", "STRIP"};
+    const char *type = choice->double_precision ? "F64" : "F32";
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        hr_define(p, HR_IDENTIFIER, hr_format(p, "CONTRACT_%s_%s", type, names[i]));
+    hr_text_format(out,
+                   "enum { CONTRACT_%s_ROWS = %d, CONTRACT_%s_VECTORS = %d, CONTRACT_%s_STRIP = %d };\n\n",
+                   type, (int)choice->blocks.rows, type, choice->vectors, type, choice->strip);
+    return hr_prelude_append(choice->double_precision ? HR_PRELUDE_CONTRACT_F64 : HR_PRELUDE_CONTRACT_F32,
+                             NULL, p, out);
+}
 
-hr_status hr_contract_mainloop_append(const hr_plan *plan, hr_text *out) {
+hr_status hr_contract_mainloop_append(hr_printer *p, hr_text *out) {
+    const hr_plan *plan = p->plan;
     bool shared = false, pairs = false, attends = false, done[2] = {false, false};
     for (int i = 0; i < plan->stage_count; i++) {
         if (plan->stages[i].shape != HR_SHAPE_CONTRACT) continue;
-        hr_contract_choice choice = plan->stages[i].schedule->product;
-        if (!shared) hr_text_format(out, "%s\n", (const char *)hr_contract_blocks_text);
-        shared = true, pairs |= choice.bf16, attends |= hr_schedule_attends(plan, i);
-        if (done[choice.double_precision]) continue;
-        done[choice.double_precision] = true;
-        const char *type = choice.double_precision ? "F64" : "F32";
-        hr_text_format(
-            out, "enum { CONTRACT_%s_ROWS = %d, CONTRACT_%s_VECTORS = %d, CONTRACT_%s_STRIP = %d };\n\n",
-            type, (int)choice.blocks.rows, type, choice.vectors, type, choice.strip);
-        hr_template_append((const char *)hr_contract_mainloop_text,
-                           choice.double_precision ? f64_holes : f32_holes, HOLES, out);
-        hr_text_append(out, "\n", 1);
+        const hr_contract_choice *choice = &plan->stages[i].schedule->product;
+        if (!shared) HR_TRY(hr_prelude_append(HR_PRELUDE_CONTRACT_BLOCKS, NULL, p, out));
+        shared = true, pairs |= choice->bf16, attends |= hr_schedule_attends(plan, i);
+        if (!done[choice->double_precision]) HR_TRY(append_type(p, choice, out));
+        done[choice->double_precision] = true;
     }
-    if (attends) hr_text_format(out, "%s\n", (const char *)hr_contract_attend_text);
-    const unsigned char *unit = plan->limits.dots_bf16 ? hr_contract_dots_text : hr_contract_tiles_text;
-    if (pairs) hr_text_format(out, "%s\n", (const char *)unit);
-    return hr_text_status(out);
+    if (attends) HR_TRY(hr_prelude_append(HR_PRELUDE_CONTRACT_ATTEND, NULL, p, out));
+    if (!pairs) return hr_text_status(out);
+    return hr_prelude_append(plan->limits.dots_bf16 ? HR_PRELUDE_CONTRACT_DOTS : HR_PRELUDE_CONTRACT_TILES,
+                             NULL, p, out);
 }
 
 /* ---- what becomes of the finished sums ---- */
@@ -250,7 +243,8 @@ static void print_finish(hr_product_printer *s) {
 static void print_choice(hr_product_printer *s, const struct contract_choice *blocks, const char *name,
                          const char *columns) {
     hr_printer *p = s->p;
-    hr_print(p, "static const struct contract_choice stage_%d_%s = {", s->number, name);
+    hr_print(p, "static const struct contract_choice %s = {",
+             hr_define(p, HR_IDENTIFIER, hr_format(p, "stage_%d_%s", s->number, name)));
     p->indent++;
     hr_print(p, ".element = %d,", (int)blocks->element);
     hr_print(p, ".rows = %d,", (int)blocks->rows);

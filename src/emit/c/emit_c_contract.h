@@ -13,7 +13,7 @@ const hr_size *hr_contract_largest(hr_sizes *sizes, const hr_size *a, const hr_s
 /* Which choice of a stage a function of the main loop asks about: 2 * number, and 1 more for pairs. */
 const hr_size *hr_contract_choice_name(hr_sizes *sizes, int number, bool pairs);
 /* Appends what all contract stages of a plan share: after the prelude, before the first stage's functions. */
-hr_status hr_contract_mainloop_append(const hr_plan *plan, hr_text *out);
+hr_status hr_contract_mainloop_append(hr_printer *printer, hr_text *out);
 /* Prints stage `number` as static functions; stage_N is called by every thread of a parallel region, with a
  * barrier after it, and gets hr_contract_size() bytes in `work`. */
 hr_status hr_emit_contract_c(hr_printer *printer, int number);

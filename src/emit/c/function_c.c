@@ -28,7 +28,7 @@ void hr_emit_extents_used(hr_printer *p, const char *source) {
 
 void hr_emit_function(hr_printer *p, const char *type, const char *name, const char *parameters,
                       hr_text *body) {
-    hr_print(p, "%s %s(%s) {", type, name, parameters);
+    hr_print(p, "%s %s(%s) {", type, hr_define(p, HR_IDENTIFIER, name), parameters);
     p->indent++;
     hr_emit_extents_used(p, "a->");
     for (int t = 0; t < p->function->tensor_count; t++)

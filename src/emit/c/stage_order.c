@@ -104,7 +104,7 @@ void hr_order_added(hr_stage_printer *s, const char *rows, hr_order_place print_
     hr_print(p, "for (int64_t begin = 0; begin < tasks; begin += %d) {", ADDED_TASKS);
     p->indent++;
     hr_print(p, "const int64_t end = tasks - begin < %d ? tasks : begin + %d;", ADDED_TASKS, ADDED_TASKS);
-    hr_print(p, "if (begin) barrier(); /* other threads may still go through the tasks before */");
+    hr_print(p, "if (begin) thread_barrier(); /* other threads may still go through the tasks before */");
     hr_print(p, "task_order order = task_order_of(work, begin, end - begin, %s, thread, threads);", rows);
     print_tasks(s, print_place);
     print_adds(s);

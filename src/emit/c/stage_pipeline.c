@@ -76,7 +76,8 @@ static void find_all_inputs(pipeline_printer *k) {
 static void print_state(pipeline_printer *k) {
     hr_printer *p = k->p;
     const hr_stage *stage = k->s->stage;
-    hr_print(p, "typedef struct stage_%d_row {", k->s->number);
+    hr_print(p, "typedef struct %s {",
+             hr_define(p, HR_IDENTIFIER, hr_format(p, "stage_%d_row", k->s->number)));
     p->indent++;
     hr_print(p, "int64_t task;");
     for (int i = 0; i < hr_stash_of(stage)->count; i++)

@@ -171,7 +171,7 @@ static hr_status print_code(hr_cuda_emitter *e, bool launcher, hr_text *out) {
     p->out = out;
     print_constants(e);
     print_arguments(e);
-    if (status == HR_OK) status = hr_prelude_append(HR_PRELUDE_CUDA, hr_text_data(&body), out);
+    if (status == HR_OK) status = hr_prelude_append(HR_PRELUDE_CUDA, hr_text_data(&body), NULL, out);
     hr_text_append(out, hr_text_data(&body), body.length);
     hr_text_clear(&stages);
     hr_text_clear(&body);

@@ -380,7 +380,7 @@ static void print_holds(hr_cuda_emitter *e) {
     for (int i = 0; i < e->function->extent_count && !e->plan->general; i++)
         if (hr_cuda_is_constant(e->plan, i) || hr_cuda_is_for_extents(e))
             hr_print(p, "if (%s != %" PRId64 ") return false;", hr_emit_extent(p, i), e->extents[i]);
-    hr_print(p, "if (!%s) return false;", hr_emit_assumptions_call(p, ""));
+    hr_print(p, "if (!%s) return false;", hr_emit_assumptions_call(p, "", ""));
     for (int i = 0; i < e->plan->stage_count && !e->plan->general; i++)
         print_stage_condition(e, i);
     hr_print(p, "return true;");

@@ -72,7 +72,7 @@ static inline void team_barrier(thread_team *team) {
         thread_wait(tries);
 }
 
-static inline void barrier(void) {
+static inline void thread_barrier(void) {
     if (team_here) {
         team_barrier(team_here);
         return;
@@ -157,7 +157,7 @@ static void run_thread(const arguments *a, char *work, work_share *shares, int64
                        int64_t count) {
     (void)shares, (void)threads;
     stage_0(a, thread, count, work);
-    barrier();
+    thread_barrier();
 }
 
 static void run(arguments a, char *scratch, int threads) {
@@ -205,11 +205,11 @@ int kernel_k_part(int64_t n_M, int64_t n_N, const uint16_t *t_x, const float *t_
     if (part == 0) {
         *a.fault = (fault_record){0, 0};
     }
-    barrier();
+    thread_barrier();
     char *const work = place_locals(&a, scratch);
     run_thread(&a, work, shares, parts, part, parts);
     const int code = (int)a.fault->access;
-    barrier();
+    thread_barrier();
     team_here = NULL;
     return code;
 }

@@ -73,7 +73,7 @@ static inline void team_barrier(thread_team *team) {
         thread_wait(tries);
 }
 
-static inline void barrier(void) {
+static inline void thread_barrier(void) {
     if (team_here) {
         team_barrier(team_here);
         return;
@@ -397,7 +397,7 @@ static void run_thread(const arguments *a, char *work, work_share *shares, int64
     work_share *const shares_0 = shares + 0 * threads;
     for (int64_t piece, other = 0; (piece = work_piece(shares_0, pieces_0, thread, count, &other)) >= 0;)
         stage_0(a, piece, count * pieces_0, work);
-    barrier();
+    thread_barrier();
 }
 
 static void run(arguments a, char *scratch, int threads) {
@@ -448,11 +448,11 @@ int kernel_k_part(int64_t n_M, int64_t n_N, const float *t_x, const float *t_w, 
         *a.fault = (fault_record){0, 0};
         memset(shares, 0, 1 * sizeof *shares * (size_t)parts);
     }
-    barrier();
+    thread_barrier();
     char *const work = place_locals(&a, scratch);
     run_thread(&a, work, shares, parts, part, parts);
     const int code = (int)a.fault->access;
-    barrier();
+    thread_barrier();
     team_here = NULL;
     return code;
 }

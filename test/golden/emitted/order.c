@@ -86,7 +86,7 @@ static inline void team_barrier(thread_team *team) {
         thread_wait(tries);
 }
 
-static inline void barrier(void) {
+static inline void thread_barrier(void) {
     if (team_here) {
         team_barrier(team_here);
         return;
@@ -109,7 +109,7 @@ static void stage_0(const arguments *a, int64_t thread, int64_t threads, char *w
     const int64_t tasks = n_T;
     for (int64_t begin = 0; begin < tasks; begin += 1048576) {
         const int64_t end = tasks - begin < 1048576 ? tasks : begin + 1048576;
-        if (begin) barrier(); /* other threads may still go through the tasks before */
+        if (begin) thread_barrier(); /* other threads may still go through the tasks before */
         task_order order = task_order_of(work, begin, end - begin, n_V, thread, threads);
         for (int counted = 0; counted < 2; counted++) {
             for (int64_t task = begin; task < end; task++) {
@@ -177,7 +177,7 @@ static void run_thread(const arguments *a, char *work, work_share *shares, int64
                        int64_t count) {
     (void)shares, (void)threads;
     stage_0(a, thread, count, work);
-    barrier();
+    thread_barrier();
 }
 
 static void run(arguments a, char *scratch, int threads) {
@@ -227,11 +227,11 @@ int kernel_k_part(int64_t n_T, int64_t n_C, int64_t n_V, const int32_t *t_at, co
     if (part == 0) {
         *a.fault = (fault_record){0, 0};
     }
-    barrier();
+    thread_barrier();
     char *const work = place_locals(&a, scratch);
     run_thread(&a, work, shares, parts, part, parts);
     const int code = (int)a.fault->access;
-    barrier();
+    thread_barrier();
     team_here = NULL;
     return code;
 }

@@ -271,7 +271,7 @@ static int64_t contract_fxx_next(const struct contract_fxx_team *team) {
 
 /* Returns when all threads of the team have come. */
 static void contract_fxx_meet(const struct contract_fxx_team *team) {
-    if (team->blocks->team > 1) barrier();
+    if (team->blocks->team > 1) thread_barrier();
 }
 
 /* Sums of panels [panel, end) of a product of few rows, over the range's depths, whose left operand stands

@@ -6,6 +6,6 @@ typedef struct team_calls {
 
 __attribute__((visibility("default"))) const team_calls *hr_team;
 
-static inline void barrier(void) {
+static inline void thread_barrier(void) {
     hr_team->wait();
 }

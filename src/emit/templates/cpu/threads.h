@@ -53,7 +53,7 @@ static inline void team_barrier(thread_team *team) {
         thread_wait(tries);
 }
 
-static inline void barrier(void) {
+static inline void thread_barrier(void) {
     if (team_here) {
         team_barrier(team_here);
         return;
