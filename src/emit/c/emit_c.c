@@ -10,6 +10,7 @@
 #include "emit/c/file_text.h"
 #include "emit/c/function_c.h"
 #include "emit/c/scratch_c.h"
+#include "emit/c/signature_c.h"
 #include "emit/c/stage_c.h"
 #include "emit/describe.h"
 #include "emit/emit.h"
@@ -40,74 +41,12 @@ static bool is_strided(const emitter *e, int tensor) {
     return e->plan->layouts[tensor] == HR_LAYOUT_STRIDED;
 }
 
-/* ---- the public function's declaration ---- */
-
-static void print_parameters(emitter *e, const char *before_each) {
-    hr_printer *p = e->p;
-    hr_text *out = p->out;
-    for (int i = 0; i < e->function->extent_count; i++)
-        hr_text_format(out, "int64_t %s, ", hr_emit_extent(p, i));
-    for (int t = 0; t < e->declared; t++) {
-        const hr_tensor *tensor = &e->function->tensors[t];
-        hr_text_format(out, "%s", before_each);
-        if (hr_tensor_is_scalar(tensor))
-            hr_text_format(out, "%s %s, ", hr_c_compute(hr_compute_type(tensor->dtype)),
-                           hr_emit_tensor(p, t));
-        else
-            hr_text_format(out, "%s%s *%s, ", tensor->role == HR_ROLE_INPUT ? "const " : "",
-                           hr_c_storage(tensor->dtype), hr_emit_tensor(p, t));
-        if (is_strided(e, t)) hr_text_format(out, "const int64_t *%s_strides, ", hr_emit_tensor(p, t));
-    }
-}
-
-/* Their names alone. */
-static void print_parameter_names(emitter *e) {
-    for (int i = 0; i < e->function->extent_count; i++)
-        hr_text_format(e->p->out, "%s, ", hr_emit_extent(e->p, i));
-    for (int t = 0; t < e->declared; t++) {
-        hr_text_format(e->p->out, "%s, ", hr_emit_tensor(e->p, t));
-        if (is_strided(e, t)) hr_text_format(e->p->out, "%s_strides, ", hr_emit_tensor(e->p, t));
-    }
-}
-
-static void print_signature(emitter *e) {
-    hr_text_format(e->p->out, "int %s(", e->name);
-    print_parameters(e, "");
-    hr_text_format(e->p->out, "void *scratch, int threads)");
-}
-
-static void print_size_signature(emitter *e) {
-    hr_text_format(e->p->out, "int64_t %s_scratch(", e->name);
-    for (int i = 0; i < e->function->extent_count; i++)
-        hr_text_format(e->p->out, "int64_t %s, ", hr_emit_extent(e->p, i));
-    hr_text_format(e->p->out, "int threads)");
-}
-
-static void print_part_signature(emitter *e) {
-    hr_text_format(e->p->out, "int %s_part(", e->name);
-    print_parameters(e, "");
-    hr_text_format(e->p->out, "void *scratch, void *team, int part, int parts)");
-}
-
-static void print_team_signature(emitter *e) {
-    hr_text_format(e->p->out, "int64_t %s_team(int parts)", e->name);
-}
-
-static const char *const suffixes[] = {
-    [HR_C_SCRATCH] = "_scratch", [HR_C_RUN] = "", [HR_C_TEAM] = "_team", [HR_C_PART] = "_part"};
-
-static void print_function_signature(emitter *e, hr_c_function function) {
-    static void (*const print[])(emitter *) = {
-        [HR_C_RUN] = print_signature,
-        [HR_C_SCRATCH] = print_size_signature,
-        [HR_C_PART] = print_part_signature,
-        [HR_C_TEAM] = print_team_signature,
-    };
+static void print_signature(emitter *e, hr_c_function function) {
     if (e->form == FORM_SECTION) {
         hr_text_format(e->p->out, "static ");
-        hr_define(e->p, HR_IDENTIFIER, hr_format(e->p, "%s%s", e->name, suffixes[function]));
+        hr_define(e->p, HR_IDENTIFIER, hr_emit_c_function(e->p, e->name, function));
     }
-    print[function](e);
+    hr_emit_c_signature(e->p, e->name, function);
 }
 
 static void print_how_to_call(emitter *e) {
@@ -243,7 +182,7 @@ static void print_scratch_sum(emitter *e) {
 
 static void print_scratch_sizes(emitter *e) {
     hr_printer *p = e->p;
-    print_function_signature(e, HR_C_SCRATCH);
+    print_signature(e, HR_C_SCRATCH);
     hr_text_format(p->out, " {\n");
     for (int i = 0; i < e->function->extent_count; i++)
         hr_print(p, "    (void)%s;", hr_emit_extent(p, i));
@@ -384,7 +323,7 @@ static void print_filled(emitter *e) {
 
 static void print_public(emitter *e) {
     hr_printer *p = e->p;
-    print_function_signature(e, HR_C_RUN);
+    print_signature(e, HR_C_RUN);
     hr_text_format(p->out, " {\n");
     p->indent++;
     print_refusal(e, "");
@@ -402,12 +341,12 @@ static void print_public(emitter *e) {
 static void print_part(emitter *e) {
     hr_printer *p = e->p;
     const int shares = shares_of(e);
-    print_function_signature(e, HR_C_TEAM);
+    print_signature(e, HR_C_TEAM);
     hr_text_format(p->out, " {\n");
     hr_print(p, "    return (int64_t)sizeof(thread_team) + %d * (int64_t)sizeof(work_share) * parts;",
              shares);
     hr_text_format(p->out, "}\n\n");
-    print_function_signature(e, HR_C_PART);
+    print_signature(e, HR_C_PART);
     hr_text_format(p->out, " {\n");
     p->indent++;
     print_refusal(e, "");
@@ -532,7 +471,7 @@ static hr_status print_header(emitter *e, hr_text *header) {
     hr_print(p, "#define HEADROOM_%s_H", e->name);
     hr_print(p, "#include <stdbool.h>\n#include <stdint.h>\n#ifdef __cplusplus\nextern \"C\" {\n#endif");
     for (hr_c_function f = 0; f < HR_C_FUNCTIONS; f++) {
-        print_function_signature(e, f);
+        print_signature(e, f);
         hr_text_format(header, ";\n");
     }
     hr_text_format(header, "#ifdef __cplusplus\n}\n#endif\n#endif\n");
@@ -560,10 +499,7 @@ static hr_status print_file(emitter *e, const hr_emit_options *options, hr_emitt
     print_how_to_call(e);
     if (e->form != FORM_LOADED) print_beginning(e, options);
     hr_text_append(e->p->out, includes_text, sizeof includes_text - 1);
-    if (e->form < FORM_FRAME)
-        HR_TRY(print_code(e, &out->source));
-    else
-        hr_print(e->p, "#include <string.h>"); /* before macros for names of the parts */
+    if (e->form < FORM_FRAME) HR_TRY(print_code(e, &out->source));
     return print_header(e, &out->header);
 }
 
@@ -610,27 +546,6 @@ hr_status hr_emit_c_frame(const hr_plan *plan, const hr_emit_options *options, b
                           hr_emitted *out) {
     const form form = any_extents ? FORM_FRAME_ANY_EXTENTS : FORM_FRAME;
     return emit((emitter){.plan = plan, .form = form}, options, out);
-}
-
-hr_status hr_emit_c_signature(const hr_plan *plan, const hr_emit_options *options, hr_printer *p,
-                              hr_c_function function) {
-    emitter e = {.plan = plan, .function = plan->normal, .p = p, .name = hr_emit_name(plan, options)};
-    e.declared = hr_function_arguments(plan->source);
-    print_function_signature(&e, function);
-    return hr_text_status(p->out);
-}
-
-hr_status hr_emit_c_arguments(const hr_plan *plan, const hr_emit_options *options, hr_printer *p,
-                              hr_c_function function) {
-    static const char *const last[] = {[HR_C_SCRATCH] = "threads",
-                                       [HR_C_RUN] = "scratch, threads",
-                                       [HR_C_TEAM] = "parts",
-                                       [HR_C_PART] = "scratch, team, part, parts"};
-    emitter e = {.plan = plan, .function = plan->normal, .p = p, .name = hr_emit_name(plan, options)};
-    e.declared = function == HR_C_SCRATCH ? 0 : hr_function_arguments(plan->source);
-    if (function != HR_C_TEAM) print_parameter_names(&e);
-    hr_text_format(p->out, "%s", last[function]);
-    return hr_text_status(p->out);
 }
 
 void hr_emitted_clear(hr_emitted *emitted) {

@@ -10,6 +10,7 @@
 
 #include "emit/assumptions.h"
 #include "emit/c/emit_c_section.h"
+#include "emit/c/signature_c.h"
 #include "emit/describe.h"
 #include "schedule/target.h"
 
@@ -167,20 +168,18 @@ static void print_largest(hr_printer *p, const choice *c, const char *name, cons
     hr_print(p, "    return most;");
 }
 
-static hr_status print_function(hr_printer *p, const hr_plan *plan, const hr_emit_options *options,
-                                const choice *c, hr_c_function function) {
-    static const char *const suffix[] = {"_scratch", "", "_team", "_part"};
+static void print_function(hr_printer *p, const char *kernel, const choice *c, hr_c_function function) {
     hr_text list = {0}, *out = p->out;
     p->out = &list;
-    hr_status status = hr_emit_c_arguments(plan, options, p, function);
+    hr_emit_c_arguments(p, function);
     p->out = out;
-    const char *arguments = hr_text_data(&list);
-    const char *name = hr_format(p, "%s%s", hr_emit_name(plan, options), suffix[function]);
-    if (status == HR_OK) status = hr_emit_c_signature(plan, options, p, function);
+    const char *arguments = hr_format(p, "%s", hr_text_data(&list));
+    const char *name = hr_emit_c_function(p, kernel, function);
+    hr_emit_c_signature(p, kernel, function);
     hr_text_format(p->out, " {\n");
     if (c->by_level && function != HR_C_TEAM) {
         print_only_there(p, c->parts[0], true);
-        hr_print(p, "    const int level = %s_level();", hr_emit_name(plan, options));
+        hr_print(p, "    const int level = %s_level();", kernel);
         print_only_there(p, c->parts[0], false);
     }
     if (function == HR_C_TEAM)
@@ -190,7 +189,6 @@ static hr_status print_function(hr_printer *p, const hr_plan *plan, const hr_emi
     hr_print(p, "}");
     hr_print(p, "%s", "");
     hr_text_clear(&list);
-    return status;
 }
 
 /* ---- the file ---- */
@@ -224,7 +222,7 @@ static hr_status print_file(hr_printer *p, const hr_plan *plan, const hr_emit_op
     hr_text_format(p->out, "\n/* ==== the choice ==== */\n\n");
     if (c->by_level) print_level(p, hr_emit_name(plan, options));
     for (hr_c_function f = 0; f < HR_C_FUNCTIONS; f++)
-        HR_TRY(print_function(p, plan, options, c, f));
+        print_function(p, hr_emit_name(plan, options), c, f);
     return hr_text_status(p->out);
 }
 
