@@ -149,10 +149,11 @@ static const char *load_lanes(hr_printer *p, const hr_expr *element) {
     hr_dtype dtype = p->function->tensors[element->tensor].dtype;
     const char *kind = element->type == HR_F32 ? "vf" : "vi", *pointer = hr_expr_pointer(p, element);
     const char *text =
-        p->part ? hr_format(p, "%s_load_part_%s(%s + i, lanes)", kind, hr_dtype_name(dtype), pointer)
-        : p->even_odd
+        p->body == HR_BODY_PART
+            ? hr_format(p, "%s_load_part_%s(%s + i, lanes)", kind, hr_dtype_name(dtype), pointer)
+        : p->order == HR_ORDER_EVEN_ODD
             ? hr_format(p, "%s_load_even_odd_%s(%s + i, %s)", kind, hr_dtype_name(dtype), pointer, p->way)
-        : p->pairs && dtype == HR_BF16
+        : p->order == HR_ORDER_PAIRS && dtype == HR_BF16
             ? hr_format(p, "vf_load_pair_bf16(%s + i, %s)", pointer, p->way)
             : hr_format(p, "%s_load_%s(%s + i)", kind, hr_dtype_name(dtype), pointer);
     const char *valid = p->valid[element->id];
@@ -169,7 +170,8 @@ static bool is_overwritten(const hr_printer *p, int tensor) {
 }
 
 bool hr_expr_is_cleaned(hr_printer *p, const hr_expr *element) {
-    return p->cleans && p->function->tensors[element->tensor].dtype == HR_F32 && !hr_expr_at_lane(p, element);
+    return (p->forms & HR_FORM_CLEAN) && p->function->tensors[element->tensor].dtype == HR_F32 &&
+           !hr_expr_at_lane(p, element);
 }
 
 const char *hr_element_text(hr_printer *p, const hr_expr *element) {

@@ -232,13 +232,14 @@ static const char *scalar_operation(hr_printer *p, const hr_expr *node) {
         const char *c = hr_expr_text(p, node->args[0]), *a = hr_expr_text(p, node->args[1]);
         return hr_format(p, "(%s ? %s : %s)", c, a, hr_expr_text(p, node->args[2]));
     }
-    if (p->eager && (node->op == HR_OP_AND || node->op == HR_OP_OR))
+    if ((p->forms & HR_FORM_EAGER) && (node->op == HR_OP_AND || node->op == HR_OP_OR))
         symbol = node->op == HR_OP_AND ? "&" : "|";
     if (symbol) {
         const char *a = hr_expr_text(p, node->args[0]);
         return hr_format(p, "(%s %s %s)", a, symbol, hr_expr_text(p, node->args[1]));
     }
-    bool fast = p->fast && (node->op == HR_OP_EXP || node->op == HR_OP_GELU_TANH) && node->type == HR_F32;
+    bool fast = (p->forms & HR_FORM_FAST) && (node->op == HR_OP_EXP || node->op == HR_OP_GELU_TANH) &&
+                node->type == HR_F32;
     return call_text(p, fast ? "fast" : hr_type_prefix(node->type), function_name(node->op), node);
 }
 
@@ -298,13 +299,13 @@ static const char *ways_name(hr_op op, bool narrow, bool by_line) {
 /* Where a vector is a line, functions of all bits are done one vector after the other. */
 bool hr_expr_in_ways(hr_printer *p, const hr_expr *node, hr_ways_call *out) {
     *out = (hr_ways_call){.argument = node->arg_count ? node->args[0] : NULL};
-    if (node->op == HR_OP_EXP && p->narrow && is_below_peak(p, node->args[0])) {
+    if (node->op == HR_OP_EXP && (p->forms & HR_FORM_NARROW) && is_below_peak(p, node->args[0])) {
         out->name = "exp_below";
         out->argument = node->args[0]->args[0];
         out->peak = node->args[0]->args[1];
         return true;
     }
-    out->name = ways_name(node->op, p->narrow, !hr_limits_are_short(&p->plan->limits));
+    out->name = ways_name(node->op, p->forms & HR_FORM_NARROW, !hr_limits_are_short(&p->plan->limits));
     return out->name != NULL;
 }
 
@@ -339,8 +340,8 @@ static const char *vector_operation(hr_printer *p, const hr_expr *node) {
     if (hr_op_is_comparison(node->op)) {
         hr_dtype type = node->args[0]->type;
         const hr_expr *match = hr_expr_lane_match(p, node);
-        if (match && p->absent) return "vm_of(false)";
-        if (match && p->even_odd)
+        if (match && (p->known & HR_KNOWN_NO_MATCH)) return "vm_of(false)";
+        if (match && p->order == HR_ORDER_EVEN_ODD)
             return hr_format(p, "vm_at_even_odd((int64_t)%s - i, %s)", hr_expr_text(p, match), p->way);
         if (match) return hr_format(p, "vm_at((int64_t)%s - i)", hr_expr_text(p, match));
         if (type != HR_BOOL) return call_text(p, hr_lane_prefix(type), function_name(node->op), node);
@@ -348,7 +349,7 @@ static const char *vector_operation(hr_printer *p, const hr_expr *node) {
         const char *b = convert_lanes(p, hr_expr_lanes(p, node->args[1]), HR_BOOL, HR_I32);
         return hr_format(p, "vi_%s(%s, %s)", function_name(node->op), a, b);
     }
-    if (node->op == HR_OP_WHERE && p->absent && hr_expr_lane_match(p, node->args[0]))
+    if (node->op == HR_OP_WHERE && (p->known & HR_KNOWN_NO_MATCH) && hr_expr_lane_match(p, node->args[0]))
         return hr_expr_lanes(p, node->args[2]);
     const char *power = power_of_two(p, node);
     if (power) return power;
@@ -415,8 +416,9 @@ static const char *buffer_text(hr_printer *p, const hr_expr *node) {
     const char *buffer = p->buffer[node->id];
     if (!p->vector || node->op == HR_OP_RANDOM || node->type == HR_BOOL) return buffer;
     if (!hr_expr_is_words(node)) return hr_format(p, "vf_load_f32(%s)", buffer);
-    if (p->even_odd || (p->pairs && !p->part))
-        return hr_format(p, "vf_load_%s_bf16(%s, %s)", p->even_odd ? "even_odd" : "pair", buffer, p->way);
+    if (p->order == HR_ORDER_EVEN_ODD || (p->order == HR_ORDER_PAIRS && p->body != HR_BODY_PART))
+        return hr_format(p, "vf_load_%s_bf16(%s, %s)", p->order == HR_ORDER_EVEN_ODD ? "even_odd" : "pair",
+                         buffer, p->way);
     return hr_format(p, "vf_load_bf16(%s)", buffer);
 }
 

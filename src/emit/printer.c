@@ -83,6 +83,10 @@ static bool is_narrow(hr_printer *p) {
     return true;
 }
 
+void hr_printer_form(hr_printer *p, hr_form form, bool taken) {
+    p->forms = taken ? p->forms | form : p->forms & ~(unsigned)form;
+}
+
 void hr_printer_stage(hr_printer *p, const hr_stage *stage) {
     size_t ids = (size_t)p->function->expr_count;
     p->stage = stage;
@@ -104,8 +108,9 @@ void hr_printer_stage(hr_printer *p, const hr_stage *stage) {
     p->checks = false;
     p->begun = p->joined = -1;
     p->stash_even_odd = NULL;
-    p->narrow = is_narrow(p);
-    p->cleans = hr_stage_is_vector(stage) && hr_stage_is_bound_by_operations(p->plan, stage);
+    hr_printer_form(p, HR_FORM_NARROW, is_narrow(p));
+    hr_printer_form(p, HR_FORM_CLEAN,
+                    hr_stage_is_vector(stage) && hr_stage_is_bound_by_operations(p->plan, stage));
 }
 
 void hr_printer_end(hr_printer *p) {

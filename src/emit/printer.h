@@ -11,6 +11,36 @@
 
 enum { HR_EVEN_ODD_MAX = 64 };
 
+/* How the stage's expressions are printed. */
+typedef enum hr_form {
+    HR_FORM_NARROW = 1, /* what elements are stored of the stage's values is rounded to 16 bits or less:
+                           exponentials need not be right beyond a rounding of what they are taken of */
+    HR_FORM_CLEAN = 2,  /* f32 scalars are loaded without the bits of NaN that bf16 cuts off */
+    HR_FORM_EAGER = 4,  /* both sides of `and` and `or` are evaluated: no branch between them (CUDA) */
+    HR_FORM_FAST = 8,   /* functions of f32 that err by more than 2 units have a name of their own (CUDA) */
+} hr_form;
+
+/* What lanes the body in hand is for. */
+typedef enum hr_body {
+    HR_BODY_VECTOR,
+    HR_BODY_WHOLE,    /* all of the row is whole steps, and its streamed results are aligned */
+    HR_BODY_LEFTOVER, /* a vector after the last whole step: beside it in its line ordinary stores follow */
+    HR_BODY_PART,     /* a tail: loads and stores take the count `lanes` */
+} hr_body;
+
+/* What is known of them. */
+typedef enum hr_known {
+    HR_KNOWN_BOUNDS = 1,   /* `inside_from` and `inside_to`: see lane_gather.h */
+    HR_KNOWN_INSIDE = 2,   /* they are between them */
+    HR_KNOWN_NO_MATCH = 4, /* none is at the place that a comparison with one looks for */
+} hr_known;
+
+typedef enum hr_lane_order {
+    HR_ORDER_PLAIN,
+    HR_ORDER_PAIRS,    /* two vectors one after the other, by `way` */
+    HR_ORDER_EVEN_ODD, /* the even and the odd elements of two vectors */
+} hr_lane_order;
+
 typedef struct hr_printer {
     const hr_plan *plan;
     const hr_function *function;
@@ -18,16 +48,12 @@ typedef struct hr_printer {
     hr_arena *arena; /* of the names below; belongs to the emitter */
     hr_text *out;    /* where lines go now */
     int indent;
-    bool vector; /* lane level is vectors */
-    bool narrow; /* what elements are stored of the stage's values is rounded to 16 bits or less: exponentials
-                    need not be right beyond a rounding of what they are taken of */
-    bool cleans; /* f32 scalars are loaded without the bits of NaN that bf16 cuts off */
-    bool whole;  /* all of the row is whole steps, and its streamed results are aligned */
-    bool part;   /* lanes of a tail: loads and stores take the count `lanes` */
-    int joined;  /* the step whose lanes at the ends of rows are put together with those of the row beside it;
+    bool vector;    /* lane level is vectors */
+    unsigned forms; /* of hr_form */
+    hr_body body;
+    int joined; /* the step whose lanes at the ends of rows are put together with those of the row beside it;
                     -1 = none */
-    bool leftover;    /* a vector after the last whole step: beside it in its line ordinary stores follow */
-    int lane;         /* index of the lane, -1 = none */
+    int lane;   /* index of the lane, -1 = none */
     const char *flat; /* the number of all elements, where lanes go through all of them: HR_LOOP_FLAT */
     const int *outer; /* indices of the row's outer loops */
     int outer_count;
@@ -46,15 +72,12 @@ typedef struct hr_printer {
     int begun; /* the step whose streamed results the loop in hand begins with, so that they are aligned; -1 =
                   none */
     const char *way;      /* which of several accumulators the body adds into */
-    bool pairs;           /* the body is printed for two vectors one after the other, by `way` */
+    hr_lane_order order;  /* of the body's bf16 lanes, by ways */
+    hr_lane_order drawn;  /* of the random numbers of its tile */
     const hr_expr *given; /* a node that the body finds there already, as `given_text`; NULL = none */
     const char *given_text;
-    bool given_stashed; /* and what later passes need of it is stashed */
-    bool even_odd;      /* the body's bf16 lanes are, by ways, the even and the odd elements of two vectors */
-    bool drawn_even_odd; /* and so are the random numbers of its tile */
-    bool bounded;        /* `inside_from` and `inside_to` are known: see lane_gather.h */
-    bool inside;         /* and the lanes of the body are between them */
-    bool absent;         /* no lane of the body is at the place that a comparison with one looks for */
+    bool given_stashed;            /* and what later passes need of it is stashed */
+    unsigned known;                /* of hr_known */
     const hr_expr *stash_even_odd; /* the stashed value whose row stands as even and odd lanes; NULL = none */
     int stash_even_odd_ways;       /* the vectors of a step of the pass that stashed it */
     int even_odd_ways[HR_EVEN_ODD_MAX]; /* by step of the stage: vectors of a step of a column's sums in the
@@ -62,9 +85,7 @@ typedef struct hr_printer {
     struct hr_segmented *segmented; /* whole runs of lanes come before the others; NULL = there are none */
     int number;                     /* of the last name given */
     const char *kernel;             /* what a kernel's declaration begins with (CUDA) */
-    bool eager;       /* both sides of `and` and `or` are evaluated: no branch between them (CUDA) */
-    bool checks;      /* something was checked: the loop cannot be `omp simd` */
-    bool fast;        /* functions of f32 that err by more than 2 units have a name of their own (CUDA) */
+    bool checks;                    /* something was checked: the loop cannot be `omp simd` */
     const char *live; /* the flag of a thread that has a row, NULL = all have: the others must not read what
                          somebody overwrites */
     bool next_task;   /* the task's index is printed as `next`, the one of the task after this one */
@@ -79,6 +100,7 @@ hr_status hr_names_status(const hr_plan *plan, const hr_arena *arena);
 hr_status hr_printer_begin(hr_printer *printer, const hr_plan *plan, hr_arena *arena, hr_text *out);
 void hr_printer_stage(hr_printer *printer, const hr_stage *stage);
 void hr_printer_end(hr_printer *printer);
+void hr_printer_form(hr_printer *printer, hr_form form, bool taken);
 
 /* Ends a walk over what is printed: the printer's text fails with it. */
 void hr_printer_walked(hr_printer *printer, hr_walk *walk);

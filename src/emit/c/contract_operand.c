@@ -35,7 +35,7 @@ static void print_value(hr_printer *p, const hr_expr *value, const char *line, c
         return;
     }
     const char *text = hr_expr_lanes(p, value);
-    if (p->part && !whole)
+    if (p->body == HR_BODY_PART && !whole)
         hr_print(p, "vf_store_part_f32(%s + %s, %s, lanes);", line, at, text);
     else
         hr_print(p, "vf_store_f32(%s + %s, %s);", line, at, text);
@@ -104,9 +104,9 @@ static void print_lanes(hr_printer *p, const hr_walked_operand *operand, const c
     hr_print_close(p);
     hr_print_open(p, hr_format(p, "if (i < %s) {", last));
     hr_print(p, "const int lanes = (int)(%s - i);", last);
-    p->part = true;
+    p->body = HR_BODY_PART;
     print_value(p, value, "line", first, operand->whole);
-    p->part = false;
+    p->body = HR_BODY_VECTOR;
     hr_print_close(p);
 }
 

@@ -9,8 +9,8 @@ static void declare_tensor(hr_printer *p, int tensor) {
     if (hr_is_used(p, name)) {
         if (hr_tensor_is_scalar(t))
             hr_print(p,
-                     p->cleans && t->dtype == HR_F32 ? "const %s %s = f32_short_nan(a->%s);"
-                                                     : "const %s %s = a->%s;",
+                     (p->forms & HR_FORM_CLEAN) && t->dtype == HR_F32 ? "const %s %s = f32_short_nan(a->%s);"
+                                                                      : "const %s %s = a->%s;",
                      hr_c_compute(hr_compute_type(t->dtype)), name, name);
         else
             hr_print(p, "%s%s *const restrict %s = a->%s;", t->role == HR_ROLE_INPUT ? "const " : "",

@@ -53,7 +53,7 @@ typedef struct even_odd_search {
 static hr_visit is_not_even_odd(const hr_expr *node, const void *context) {
     const even_odd_search *t = context;
     hr_printer *p = t->p;
-    if (hr_expr_level(p, node) != HR_AT_LANE || (p->drawn_even_odd && is_drawn(p, node)))
+    if (hr_expr_level(p, node) != HR_AT_LANE || (p->drawn == HR_ORDER_EVEN_ODD && is_drawn(p, node)))
         return HR_VISIT_PAST;
     if (p->buffer[node->id])
         return hr_expr_is_words(node) || node == p->stash_even_odd ? HR_VISIT_PAST : HR_VISIT_STOP;

@@ -77,9 +77,9 @@ static const char *print_one(hr_printer *p, const hr_expr *element) {
 static void print_lanes(hr_printer *p, const hr_expr *element, int number) {
     bool whole = element->type != HR_F32;
     hr_print(p, "_Alignas(64) %s lanes_%d[HR_LANES]%s;", whole ? "int32_t" : "float", number,
-             p->part ? " = {0}" : "");
+             p->body == HR_BODY_PART ? " = {0}" : "");
     hr_print(p, "const int64_t from_%d = i;", number);
-    hr_print(p, "for (int lane = 0; lane < %s; lane++) {", p->part ? "lanes" : "HR_LANES");
+    hr_print(p, "for (int lane = 0; lane < %s; lane++) {", p->body == HR_BODY_PART ? "lanes" : "HR_LANES");
     p->indent++;
     hr_print(p, "const int64_t i = from_%d + lane;", number);
     hr_print(p, "lanes_%d[lane] = %s;", number, print_one(p, element));
@@ -104,9 +104,9 @@ static hr_visit ask_even(void *context, const hr_expr *node) {
         hr_expr_level(p, node->args[1]) != HR_AT_LANE) {
         const char *rest = hr_emit_lane_rest(p, node->args[0]), *by = hr_expr_text(p, node->args[1]);
         const char *first = strcmp(rest, "0") == 0 ? "i" : hr_format(p, "%s + i", rest);
-        even->condition =
-            hr_format(p, "%s%si64_floordiv(%s, %s) == i64_floordiv(%s + %s - 1, %s)", even->condition,
-                      *even->condition ? " && " : "", first, by, first, p->part ? "lanes" : "HR_LANES", by);
+        even->condition = hr_format(p, "%s%si64_floordiv(%s, %s) == i64_floordiv(%s + %s - 1, %s)",
+                                    even->condition, *even->condition ? " && " : "", first, by, first,
+                                    p->body == HR_BODY_PART ? "lanes" : "HR_LANES", by);
         return HR_VISIT_PAST;
     }
     return hr_visit_until(node->arg_count == 0);
@@ -137,7 +137,7 @@ static void print_even(hr_printer *p, const hr_expr *element, const char *condit
 static bool is_stretched(hr_printer *p, const hr_expr *element) {
     const hr_tensor *tensor = &p->function->tensors[element->tensor];
     const hr_expr *last = tensor->rank ? element->args[tensor->rank - 1] : NULL;
-    if (p->part || !last || last->op != HR_OP_FLOORDIV) return false;
+    if (p->body == HR_BODY_PART || !last || last->op != HR_OP_FLOORDIV) return false;
     if (hr_plan_layout(p->plan, element->tensor) == HR_LAYOUT_STRIDED) return false;
     const hr_expr *by = last->args[1];
     return others_stand(p, element) && hr_expr_is_lane_plus(p, last->args[0]) && by->op == HR_OP_NUMBER &&
@@ -168,7 +168,7 @@ static void print_stretched(hr_printer *p, const hr_expr *element, int number) {
 /* Those lanes of a row that are on their axis; the others are asked one by one only where one counts. */
 static void print_row_part(hr_printer *p, const hr_expr *element, int number) {
     const hr_tensor *tensor = &p->function->tensors[element->tensor];
-    const char *others = others_inside(p, element), *count = p->part ? "lanes" : "HR_LANES";
+    const char *others = others_inside(p, element), *count = p->body == HR_BODY_PART ? "lanes" : "HR_LANES";
     const char *wanted = hr_element_is_guarded(p->function, element)
                              ? hr_expr_lanes(p, element->args[tensor->rank])
                              : "vm_of(true)";
@@ -190,7 +190,7 @@ static void print_row_part(hr_printer *p, const hr_expr *element, int number) {
 
 static void print_row(hr_printer *p, const hr_expr *element, int number) {
     const char *load = load_of(p, element), *row = row_of(p, element), *others = others_inside(p, element);
-    if (p->inside) {
+    if ((p->known & HR_KNOWN_INSIDE)) {
         hr_print(p, "g%d = %s(%s);", number, load, row);
         return;
     }
@@ -208,7 +208,7 @@ const char *hr_lane_gather(hr_printer *p, const hr_expr *element) {
     int number = ++p->number, rank = p->function->tensors[element->tensor].rank;
     const char *even = "";
     bool row = is_row(p, element);
-    if (row && !p->inside && hr_element_is_guarded(p->function, element))
+    if (row && !(p->known & HR_KNOWN_INSIDE) && hr_element_is_guarded(p->function, element))
         hr_expr_lanes(p, element->args[rank]); /* its lines come before the block */
     hr_print(p, "%s g%d;", kind_of(element), number);
     if (row) {

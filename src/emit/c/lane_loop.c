@@ -41,10 +41,10 @@ static void print_part(hr_printer *p, const hr_lane_pass *pass, const char *cond
     hr_print(p, "%s {", condition);
     p->indent++;
     hr_print(p, "const int lanes = %s;", count);
-    p->part = true;
+    p->body = HR_BODY_PART;
     p->way = "0";
     hr_lane_print_body(p, pass, false);
-    p->part = false;
+    p->body = HR_BODY_VECTOR;
     p->indent--;
 }
 
@@ -89,15 +89,14 @@ static void print_whole_flag(hr_printer *p, const hr_lane_pass *pass) {
 static void print_whole(hr_printer *p, const hr_lane_pass *pass, const char *first, const char *last) {
     hr_print(p, "for (int64_t i = %s; i < %s;%s) {", first, last, pass->ways > 1 ? "" : " i += HR_LANES");
     p->indent++;
-    p->whole = true;
-    p->part = false;
+    p->body = HR_BODY_WHOLE;
     if (hr_lane_has_late(p, pass))
         hr_lane_print_block(p, pass, last);
     else if (pass->ways > 1)
         hr_lane_print_step(p, pass);
     else
         hr_lane_near_and_far(p, pass, 1, hr_lane_print_vector);
-    p->whole = false;
+    p->body = HR_BODY_VECTOR;
     p->indent--;
     hr_print(p, "}");
 }
@@ -121,15 +120,15 @@ static void print_even_odd(hr_printer *p, const hr_lane_pass *pass, const char *
 
 /* Vectors after the last whole step. */
 static void print_leftover(hr_printer *p, const hr_lane_pass *pass) {
-    p->leftover = true;
+    p->body = HR_BODY_LEFTOVER;
     hr_lane_print_vector(p, pass);
-    p->leftover = false;
+    p->body = HR_BODY_VECTOR;
 }
 
 static void print_any(hr_printer *p, const hr_lane_pass *pass, const char *first, const char *last) {
     hr_lane_print_shifted(p, pass, &first, &last);
     hr_print(p, "int64_t i = %s;", first);
-    p->part = false;
+    p->body = HR_BODY_VECTOR;
     if (p->segmented) hr_lane_runs(p, pass, p->segmented, last);
     hr_lane_print_begin(p, pass, last);
     if (hr_lane_uses_even_odd(p, pass)) print_even_odd(p, pass, last);
@@ -157,16 +156,16 @@ static void print_vectors(hr_printer *p, const hr_lane_pass *pass, const char *f
         print_any(p, pass, first, last);
         return;
     }
-    const bool even_odd = p->drawn_even_odd;
-    hr_print(p, "if (%s) {", even_odd ? "even_odd" : "whole");
+    const hr_lane_order drawn = p->drawn;
+    hr_print(p, "if (%s) {", drawn == HR_ORDER_EVEN_ODD ? "even_odd" : "whole");
     p->indent++;
     print_whole(p, pass, first, last);
     p->indent--;
-    p->drawn_even_odd = false;
+    p->drawn = HR_ORDER_PLAIN;
     hr_print(p, "} else {");
     p->indent++;
     print_any(p, pass, first, last);
-    p->drawn_even_odd = even_odd;
+    p->drawn = drawn;
     p->indent--;
     hr_print(p, "}");
 }
@@ -174,9 +173,13 @@ static void print_vectors(hr_printer *p, const hr_lane_pass *pass, const char *f
 /* Where whole steps may walk even and odd lanes, their words are drawn in that order. It takes fewer
  * operations. Groups of 512-bit vectors; the words of a block are put in that order together. */
 static void print_even_odd_flag(hr_printer *p, const hr_lane_pass *pass, const hr_random_list *randoms) {
-    p->drawn_even_odd = randoms->count > 0 && can_be_whole(p, pass) && !hr_limits_are_short(&p->plan->limits);
-    p->drawn_even_odd = p->drawn_even_odd && hr_lane_is_even_odd(p, pass, NULL);
-    if (!p->drawn_even_odd) return;
+    p->drawn = HR_ORDER_PLAIN;
+    if (randoms->count == 0 || !can_be_whole(p, pass) || hr_limits_are_short(&p->plan->limits)) return;
+    p->drawn = HR_ORDER_EVEN_ODD; /* which the question takes for granted */
+    if (!hr_lane_is_even_odd(p, pass, NULL)) {
+        p->drawn = HR_ORDER_PLAIN;
+        return;
+    }
     const char *together = "whole";
     for (int i = 0; i < randoms->count; i++)
         together = hr_format(p, "%s && (%s + %s) %% 4 == 0", together,
@@ -196,10 +199,9 @@ static bool draws_beside(const hr_printer *p, const hr_lane_pass *pass, const hr
 }
 
 static void print_line(hr_printer *p, const hr_lane_pass *pass) {
-    p->whole = true;
-    p->part = false;
+    p->body = HR_BODY_WHOLE;
     hr_lane_near_and_far(p, pass, 1, hr_lane_print_vector);
-    p->whole = false;
+    p->body = HR_BODY_VECTOR;
 }
 
 static void print_beside(hr_printer *p, const hr_lane_pass *pass, const hr_random_list *randoms) {
@@ -265,7 +267,7 @@ static void print_tiles(hr_printer *p, const hr_lane_pass *pass) {
     p->indent--;
     hr_print(p, "}");
     hr_random_forget(p, &randoms);
-    p->drawn_even_odd = false;
+    p->drawn = HR_ORDER_PLAIN;
 }
 
 /* Scalar lanes: the body is printed aside first, to know whether the loop may be `omp simd`. */
@@ -294,7 +296,7 @@ static void prepare_all(hr_printer *p, const hr_lane_pass *pass, hr_emit_level l
 }
 
 static void print_row_places(hr_printer *p, const hr_lane_pass *pass) {
-    p->bounded = hr_lane_gather_bounds(p, pass);
+    if (hr_lane_gather_bounds(p, pass)) p->known |= HR_KNOWN_BOUNDS;
     for (int i = 0; i < pass->step_count; i++) {
         const hr_lane_step *s = &pass->steps[i];
         if (s->use == HR_LANE_STORE && hr_lane_stores_in_row(p, s)) hr_lane_print_target(p, s);
@@ -314,7 +316,7 @@ static void print_row_places(hr_printer *p, const hr_lane_pass *pass) {
 
 /* What the stashed values of a pass are to the next ones, and nothing else is known any more. */
 static void end_pass(hr_printer *p, const hr_lane_pass *pass) {
-    p->bounded = false;
+    p->known &= ~(unsigned)HR_KNOWN_BOUNDS;
     for (int k = 0; k < pass->stash_count; k++) {
         if (p->uses[pass->stash[k]->id]) pass->stash_done[k] = true;
         p->buffer[pass->stash[k]->id] = NULL;
@@ -338,10 +340,10 @@ void hr_lane_step_body(hr_printer *p, const hr_lane_pass *pass) {
     prepare_all(p, pass, HR_AT_TASK);
     print_row_places(p, pass);
     hr_lane_print_alignments(p, pass, NULL);
-    p->part = false;
+    p->body = HR_BODY_VECTOR;
     hr_lane_print_step(p, pass);
     p->way = "0";
-    p->bounded = false;
+    p->known &= ~(unsigned)HR_KNOWN_BOUNDS;
     for (int k = 0; k < pass->stash_count; k++)
         p->buffer[pass->stash[k]->id] = NULL;
     hr_printer_forget(p, HR_AT_LANE);

@@ -115,23 +115,23 @@ static void near_and_far(hr_printer *p, const hr_lane_pass *pass, int vectors, h
     p->indent--;
     hr_print(p, "} else {");
     p->indent++;
-    p->absent = true;
+    p->known |= HR_KNOWN_NO_MATCH;
     body(p, pass);
-    p->absent = false;
+    p->known &= ~(unsigned)HR_KNOWN_NO_MATCH;
     p->indent--;
     hr_print(p, "}");
 }
 
 void hr_lane_near_and_far(hr_printer *p, const hr_lane_pass *pass, int vectors, hr_lane_body body) {
-    if (!p->bounded) {
+    if (!(p->known & HR_KNOWN_BOUNDS)) {
         near_and_far(p, pass, vectors, body);
         return;
     }
     hr_print(p, "if (i >= inside_from && i + %d * HR_LANES <= inside_to) {", vectors);
     p->indent++;
-    p->inside = true;
+    p->known |= HR_KNOWN_INSIDE;
     near_and_far(p, pass, vectors, body);
-    p->inside = false;
+    p->known &= ~(unsigned)HR_KNOWN_INSIDE;
     p->indent--;
     hr_print(p, "} else {");
     p->indent++;
@@ -197,14 +197,15 @@ static bool print_call(hr_printer *p, const hr_lane_pass *pass) {
     hr_expr_in_ways(p, node, &call);
     const char *place = hr_format(p, "x%d[way%s]", node->id, pass->unit < pass->ways ? " - from" : "");
     hr_print(p, "vf x%d[%d];", node->id, pass->unit);
-    bool pairs = p->pairs;
-    p->pairs = pass->ways % 2 == 0; /* nothing is stored between them here */
+    const hr_lane_order order = p->order;
+    if (order != HR_ORDER_EVEN_ODD) /* nothing is stored between them here */
+        p->order = pass->ways % 2 == 0 ? HR_ORDER_PAIRS : HR_ORDER_PLAIN;
     begin_way_loop(p, pass);
     hr_printer_forget(p, HR_AT_LANE);
     hr_expr_count_uses(p, call.argument);
     hr_print(p, "%s = %s;", place, hr_expr_lanes(p, call.argument));
     end_way_loop(p);
-    p->pairs = pairs;
+    p->order = order;
     hr_print(p, "i -= %d * HR_LANES;", pass->unit);
     hr_print(p, "vf_%s_ways(x%d, %d%s);", call.name, node->id, pass->unit,
              call.peak ? hr_format(p, ", %s", hr_expr_text(p, call.peak)) : "");
@@ -275,17 +276,18 @@ void hr_lane_print_step(hr_printer *p, const hr_lane_pass *pass) {
             hr_print(p, "vf w%d[%d];", pass->steps[i].id, pass->unit);
     const hr_expr *rounding = NULL;
     const hr_lane_step *rounded = hr_lane_rounded(p, pass, &rounding);
-    p->even_odd = hr_lane_is_even_odd(p, pass, rounding);
-    p->pairs = pass->ways % 2 == 0 && !hr_lane_stores_between(p, pass);
-    if (!p->even_odd) rounded = NULL;
+    const bool pairs = pass->ways % 2 == 0 && !hr_lane_stores_between(p, pass);
+    const bool even_odd = hr_lane_is_even_odd(p, pass, rounding);
+    p->order = even_odd ? HR_ORDER_EVEN_ODD : pairs ? HR_ORDER_PAIRS : HR_ORDER_PLAIN;
+    if (!even_odd) rounded = NULL;
     if (rounded)
         print_rounded(p, pass, rounded, rounding);
     else
         print_ways(p, pass);
-    for (int i = 0; i < pass->step_count && p->even_odd; i++)
+    for (int i = 0; i < pass->step_count && even_odd; i++)
         if (pass->steps[i].use == HR_LANE_COLUMN) p->even_odd_ways[pass->steps[i].id] = pass->ways;
     hr_lane_print_pairs(p, pass, rounded);
-    p->even_odd = p->pairs = false;
+    p->order = HR_ORDER_PLAIN;
 }
 
 /* The function that is done for several vectors at a time, for all vectors of a block before all else: it is
@@ -296,9 +298,9 @@ static void print_made(hr_printer *p, const hr_lane_pass *pass, int steps) {
     hr_print(p, "do {");
     p->indent++;
     hr_lane_prefetches(p, pass, pass->unit);
-    p->even_odd = hr_lane_is_even_odd(p, pass, NULL);
+    p->order = hr_lane_is_even_odd(p, pass, NULL) ? HR_ORDER_EVEN_ODD : HR_ORDER_PLAIN;
     print_call(p, pass);
-    p->even_odd = false;
+    p->order = HR_ORDER_PLAIN;
     hr_text_format(p->out, "#pragma GCC unroll %d\n", pass->ways);
     hr_print(p, "for (int way = 0; way < %d; way++, i += HR_LANES)", pass->ways);
     hr_print(p, "    made_%d[(i - block) / HR_LANES] = x%d[way];", node->id, node->id);
@@ -312,7 +314,8 @@ static void print_made(hr_printer *p, const hr_lane_pass *pass, int steps) {
 /* Wide results are as long in memory as such a loop is in the core. */
 static bool can_be_made(hr_printer *p, const hr_lane_pass *pass) {
     const hr_expr *rounding = NULL;
-    return p->narrow && !p->given && !hr_lane_rounded(p, pass, &rounding) && called_node(p, pass);
+    return (p->forms & HR_FORM_NARROW) && !p->given && !hr_lane_rounded(p, pass, &rounding) &&
+           called_node(p, pass);
 }
 
 void hr_lane_print_block(hr_printer *p, const hr_lane_pass *pass, const char *last) {

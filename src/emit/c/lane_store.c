@@ -67,7 +67,9 @@ static const char *end_text(hr_printer *p, const hr_lane_step *s) {
 
 /* The last argument of a streaming store: whether its address is a multiple of the vector's size. */
 static const char *aligned_text(hr_printer *p, const hr_lane_step *s) {
-    return !streams(s) ? "" : p->whole || s->id == p->begun ? ", true" : hr_format(p, ", aligned_%d", s->id);
+    return !streams(s)                                     ? ""
+           : p->body == HR_BODY_WHOLE || s->id == p->begun ? ", true"
+                                                           : hr_format(p, ", aligned_%d", s->id);
 }
 
 /* Two vectors of bf16 are the words of one of f32. */
@@ -144,15 +146,16 @@ void hr_lane_print_pairs(hr_printer *p, const hr_lane_pass *pass, const hr_lane_
         const char *target = target_text(p, s);
         for (int way = 0; way < pass->unit; way += 2)
             hr_print(p, "vf_%s_%s_bf16(%s - %d * HR_LANES, w%d[%d], w%d[%d], %s%s);",
-                     streams(s) ? "stream" : "store", p->even_odd ? "even_odd" : "pair", target,
-                     pass->unit - way, s->id, way, s->id, way + 1,
+                     streams(s) ? "stream" : "store", p->order == HR_ORDER_EVEN_ODD ? "even_odd" : "pair",
+                     target, pass->unit - way, s->id, way, s->id, way + 1,
                      kinds_text(p, s, tiny_text(p, s, pass->unit - way)), aligned_text(p, s));
     }
 }
 
 /* A line that leaves in parts, or by both kinds of stores, is merged with what memory holds. */
 static bool leaves_in_parts(const hr_printer *p, hr_dtype dtype) {
-    return p->leftover && (size_t)hr_limits_lanes(&p->plan->limits) * hr_dtype_size(dtype) < LINE;
+    return p->body == HR_BODY_LEFTOVER &&
+           (size_t)hr_limits_lanes(&p->plan->limits) * hr_dtype_size(dtype) < LINE;
 }
 
 void hr_lane_print_store(hr_printer *p, const hr_lane_step *s, const char *value) {
@@ -160,9 +163,9 @@ void hr_lane_print_store(hr_printer *p, const hr_lane_step *s, const char *value
     const char *stored = hr_emit_stored(p, value, s->value->type, dtype);
     const char *v = hr_compute_type(dtype) == HR_F32 ? "vf" : "vi", *name = hr_dtype_name(dtype);
     bool joined = s->id == p->joined;
-    if (p->vector && streams(s) && !p->part && !joined && !leaves_in_parts(p, dtype))
+    if (p->vector && streams(s) && p->body != HR_BODY_PART && !joined && !leaves_in_parts(p, dtype))
         hr_print(p, "%s_stream_%s(q%d + i, %s%s);", v, name, s->id, stored, aligned_text(p, s));
-    else if (p->vector && p->part)
+    else if (p->vector && p->body == HR_BODY_PART)
         hr_print(p, "%s_store_part_%s(%s, %s, lanes);", v, name, end_text(p, s), stored);
     else if (p->vector)
         hr_print(p, "%s_store_%s(%s, %s);", v, name, joined ? end_text(p, s) : target_text(p, s), stored);
@@ -402,6 +405,6 @@ void hr_lane_end_block(hr_printer *p, const hr_lane_pass *pass) {
         if (!s->late) continue;
         hr_print(p, "stream_late(q%d + block, late_%d, (until - block) * %d, %s);", s->id, s->id,
                  (int)hr_dtype_size(p->function->tensors[s->tensor].dtype),
-                 p->whole ? "true" : hr_format(p, "aligned_%d", s->id));
+                 p->body == HR_BODY_WHOLE ? "true" : hr_format(p, "aligned_%d", s->id));
     }
 }

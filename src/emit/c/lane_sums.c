@@ -205,7 +205,7 @@ static void print_arg_update(hr_printer *p, const hr_lane_step *s, const char *v
     hr_print(p, "vm m%d = vm_or(vi_eq(%s, vi_of(INT32_MAX)), %s_%s(%s, %s));", s->id, x, v, than, value, a);
     hr_print(p, "m%d = vm_or(m%d, vm_and(%s_ne(%s, %s), %s_eq(%s, %s)));", s->id, s->id, v, value, value, v,
              a, a);
-    if (p->part) hr_print(p, "m%d = vm_and(m%d, vm_first(lanes));", s->id, s->id);
+    if (p->body == HR_BODY_PART) hr_print(p, "m%d = vm_and(m%d, vm_first(lanes));", s->id, s->id);
     hr_print(p, "%s = %s_select(m%d, %s, %s);", a, v, s->id, value, a);
     hr_print(p, "%s = vi_select(m%d, vi_iota() + (int32_t)%s, %s);", x, s->id, at, x);
 }
@@ -222,7 +222,7 @@ static void print_reduced(hr_printer *p, const hr_lane_step *s, const char *valu
         return;
     }
     const char *v = hr_lane_prefix(type);
-    if (p->part)
+    if (p->body == HR_BODY_PART)
         value = hr_format(p, "%s_select(vm_first(lanes), %s, %s_of(%s))", v, value, v,
                           hr_reduce_identity(s->reduce, type));
     const char *sum = hr_format(p, "%s[%s]", sum_name(p, s), p->way);
@@ -241,7 +241,8 @@ static void print_column(hr_printer *p, const hr_lane_step *s, const char *value
         return;
     }
     const char *v = hr_lane_prefix(s->type), *dtype = hr_dtype_name(s->type);
-    const char *part = p->part ? "part_" : "", *count = p->part ? ", lanes" : "";
+    const char *part = p->body == HR_BODY_PART ? "part_" : "",
+               *count = p->body == HR_BODY_PART ? ", lanes" : "";
     const char *old = hr_format(p, "%s_load_%s%s(c%d + i%s)", v, part, dtype, s->id, count);
     hr_print(p, "%s_store_%s%s(c%d + i, %s%s);", v, part, dtype, s->id,
              hr_reduce_combine_lanes(p, s->reduce, s->type, old, value), count);

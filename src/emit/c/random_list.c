@@ -85,7 +85,7 @@ static void print_fill(hr_printer *p, const hr_random_list *list, const char *fi
 
 void hr_random_print_draws(hr_printer *p, const hr_random_list *list, const char *at, const char *to,
                            const char *place) {
-    if (!p->drawn_even_odd) {
+    if (p->drawn != HR_ORDER_EVEN_ODD) {
         print_fill(p, list, "random_fill", at, to, place);
         return;
     }

@@ -23,7 +23,7 @@ void hr_random_find(hr_printer *printer, const hr_expr *const *values, int count
 void hr_random_print_bound(hr_printer *printer, const hr_expr *random, const hr_expr *compared);
 /* Prints for each number "keys_N", its bound, and "random_N", room for the words of two tiles. */
 void hr_random_print_keys(hr_printer *printer, const hr_random_list *list, int64_t tile);
-/* Prints how the words of the lanes `at` to `to` get to random_N[place]; where printer->drawn_even_odd in the
+/* Prints how the words of the lanes `at` to `to` get to random_N[place]; where printer->drawn says so in the
  * order of even and odd lanes if "even_odd". */
 void hr_random_print_draws(hr_printer *printer, const hr_random_list *list, const char *at, const char *to,
                            const char *place);

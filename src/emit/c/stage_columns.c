@@ -154,11 +154,11 @@ static void print_column_loop(hr_stage_printer *s, const hr_lane_pass *pass, con
     hr_print(p, "for (; i < %s; i += HR_LANES) {", pass->last);
     p->indent++;
     hr_print(p, "const int lanes = %s - i < HR_LANES ? (int)(%s - i) : HR_LANES;", pass->last, pass->last);
-    p->part = true;
+    p->body = HR_BODY_PART;
     print_group_sums(p, pass, 1, ", lanes");
     print_group_tasks(s, pass, last, 1);
     print_group_stores(p, pass, 1, ", lanes");
-    p->part = false;
+    p->body = HR_BODY_VECTOR;
     p->indent--;
     hr_print(p, "}");
     hr_printer_forget(p, HR_AT_TASK);

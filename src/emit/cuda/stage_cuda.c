@@ -535,7 +535,7 @@ static void begin_stage(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     hr_printer_stage(p, s->stage);
     p->vector = false;
-    p->fast = s->c->math == HR_CUDA_MATH_FAST;
+    hr_printer_form(p, HR_FORM_FAST, s->c->math == HR_CUDA_MATH_FAST);
     int count = s->c->order_count, first = hr_cuda_is_map(s->c) ? 0 : s->stage->task_count;
     p->lane = count > first ? s->c->order[count - 1] : -1;
     p->outer = s->c->order + first;
@@ -576,7 +576,8 @@ hr_status hr_emit_stage_cuda(hr_printer *p, int number, const int64_t *extents,
                             choice->rows == HR_CUDA_ROWS_RING ? hr_cuda_print_ring_begin : print_clear);
     print_main(&s);
     hr_printer_stage(p, stage);
-    p->vector = p->fast = false;
+    p->vector = false;
+    p->forms &= ~(unsigned)HR_FORM_FAST;
     p->lane = -1; /* the end names every index */
     p->outer_count = 0;
     if (kernels.end) hr_cuda_print_stage(&s, "_end", HR_CUDA_END_THREADS, print_end);

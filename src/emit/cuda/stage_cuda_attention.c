@@ -86,9 +86,10 @@ static void print_sees(void *context) {
     attention_printer *t = context;
     const hr_expr *mask = t->attention->softmax.mask;
     if (mask) print_indices(t);
-    t->p->eager = true; /* a branch for each pair of query and key is slower than what it leaves out */
+    t->p->forms |=
+        HR_FORM_EAGER; /* a branch for each pair of query and key is slower than what it leaves out */
     hr_print(t->p, "return %s;", mask ? hr_expr_text(t->p, mask) : "true");
-    t->p->eager = false;
+    t->p->forms &= ~(unsigned)HR_FORM_EAGER;
 }
 
 static void print_bound(void *context) {
@@ -483,7 +484,8 @@ static void print_kernel(attention_printer *t, const char *suffix, int threads, 
 
 static void stage_begin(hr_printer *p, const hr_stage *stage) {
     hr_printer_stage(p, stage);
-    p->vector = p->fast = false;
+    p->vector = false;
+    p->forms &= ~(unsigned)HR_FORM_FAST;
     p->lane = -1;
     p->outer_count = 0;
 }

@@ -70,7 +70,7 @@ static void print_indices(backward_printer *t) {
     hr_printer *p = t->p;
     hr_printer_stage(p, stage_of(t, HR_BACKWARD_SCORES));
     p->vector = false;
-    p->fast = true; /* weights are rounded to 16 bits */
+    p->forms |= HR_FORM_FAST; /* weights are rounded to 16 bits */
     hr_cuda_print_digits(p, t->scores->batch, t->scores->batch_count, "batch");
     hr_cuda_print_digits(p, t->scores->m, t->scores->m_count, "query");
     hr_cuda_print_digits(p, t->scores->n, t->scores->n_count, "key");
@@ -138,7 +138,8 @@ static void print_bound(void *context) {
 static void print_store(void *context) {
     backward_printer *t = context;
     hr_printer_stage(t->p, t->stored);
-    t->p->vector = t->p->fast = false;
+    t->p->vector = false;
+    t->p->forms &= ~(unsigned)HR_FORM_FAST;
     hr_cuda_print_contract_epilogue(t->p, t->stored);
 }
 
@@ -287,7 +288,8 @@ hr_status hr_emit_backward_cuda(hr_printer *p, const hr_cuda_backward *backward)
                           .products = p->plan->stages[stage[HR_BACKWARD_PRODUCTS]].contract,
                           .number = backward->text.last};
     hr_printer_stage(p, stage_of(&t, HR_BACKWARD_SCORES));
-    p->vector = p->fast = false;
+    p->vector = false;
+    p->forms &= ~(unsigned)HR_FORM_FAST;
     p->lane = -1;
     p->outer_count = 0;
     for (int i = 0; i < HR_BACKWARD_STAGES; i++)

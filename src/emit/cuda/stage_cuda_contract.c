@@ -170,7 +170,8 @@ hr_status hr_emit_contract_cuda(hr_printer *p, int number) {
     contract_printer c = {.p = p, .stage = stage, .contract = stage->contract, .number = number};
     c.type = hr_c_compute(stage->contract->left->type);
     hr_printer_stage(p, stage);
-    p->vector = p->fast = false;
+    p->vector = false;
+    p->forms &= ~(unsigned)HR_FORM_FAST;
     p->lane = -1;
     p->outer_count = 0;
     hr_print(p, "/* %s", stage->name);

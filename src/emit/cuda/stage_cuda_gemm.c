@@ -476,12 +476,12 @@ static void print_functions(gemm_printer *g) {
             g->p, hr_format(p, "static __device__ inline void stage_%d_store(%s)", g->number, of_sum),
             print_store, g);
     if (!is_term) hr_gemm_print_partials(g, of_sum);
-    p->fast = false;
+    p->forms &= ~(unsigned)HR_FORM_FAST;
     if (g->gemm->by_threads_unaligned || lays(g)) hr_cuda_print_plain_product(p, g->number);
     hr_gemm_print_side(g, &g->gemm->left);
     for (int i = 0; i < g->gemm->rights; i++)
         hr_gemm_print_side(g, hr_gemm_right(g->gemm, i));
-    p->fast = is_narrow(p->plan, g->stage);
+    hr_printer_form(p, HR_FORM_FAST, is_narrow(p->plan, g->stage));
     if (g->gemm->mainloop != HR_GEMM_HOPPER || !g->gemm->result_count) return;
     hr_cuda_print_function(g->p,
                            hr_format(p,
@@ -509,7 +509,7 @@ static void print_product(gemm_printer *g, const hr_cuda_gemm *sibling) {
     const bool hopper = g->gemm->mainloop == HR_GEMM_HOPPER;
     hr_printer_stage(p, g->stage);
     p->vector = false;
-    p->fast = is_narrow(p->plan, g->stage);
+    hr_printer_form(p, HR_FORM_FAST, is_narrow(p->plan, g->stage));
     p->lane = -1;
     p->outer_count = 0;
     hr_print(p, "/* %s", g->stage->name);
@@ -552,6 +552,6 @@ hr_status hr_emit_gemm_cuda(hr_printer *p, int number, const hr_cuda_gemm *gemms
         print_kernel(&g, "_end", HR_GEMM_FOLD_THREADS, "", print_fold);
         print_kernel(&g, "_end_unaligned", HR_GEMM_FOLD_THREADS, "", print_nothing);
     }
-    p->fast = false;
+    p->forms &= ~(unsigned)HR_FORM_FAST;
     return hr_text_status(p->out);
 }

@@ -93,7 +93,8 @@ hr_status hr_emit_general_cuda(hr_printer *p, int number) {
         return hr_fail(HR_INTERNAL, "stage %d of kernel %.60s computes nothing", number,
                        p->plan->source->name);
     hr_printer_stage(p, stage);
-    p->vector = p->fast = false;
+    p->vector = false;
+    p->forms &= ~(unsigned)HR_FORM_FAST;
     p->lane = -1; /* every index has a name */
     p->outer_count = 0;
     hr_print(p, "/* %s", stage->name);

@@ -294,7 +294,8 @@ hr_status hr_emit_ordered_cuda(hr_printer *p, int number) {
     hr_cuda_stage s = {.p = p, .stage = stage, .plan = p->plan, .function = p->function, .number = number};
     s.c = &choice;
     hr_printer_stage(p, stage);
-    p->vector = p->fast = false;
+    p->vector = false;
+    p->forms &= ~(unsigned)HR_FORM_FAST;
     p->lane = -1; /* every index has a name */
     p->outer_count = 0;
     hr_print(p, "/* %s", stage->name);

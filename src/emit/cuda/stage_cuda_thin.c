@@ -101,7 +101,7 @@ static void print_functions(thin_printer *t) {
             "int64_t n, float sum)",
             t->number),
         print_store, t);
-    t->p->fast = false;
+    t->p->forms &= ~(unsigned)HR_FORM_FAST;
     hr_cuda_print_plain_product(t->p, t->number);
     print_one(t, "const void *", "place", print_place);
     print_one(t, "uint16_t", "vector", print_vector);
@@ -291,7 +291,8 @@ hr_status hr_emit_thin_cuda(hr_printer *p, int number, const hr_cuda_gemm *gemm)
     const hr_stage *stage = &p->plan->stages[number];
     thin_printer t = {p, stage, stage->contract, gemm, &gemm->thin, number};
     hr_printer_stage(p, stage);
-    p->vector = p->fast = false;
+    p->vector = false;
+    p->forms &= ~(unsigned)HR_FORM_FAST;
     p->lane = -1;
     p->outer_count = 0;
     hr_print(p, "/* %s", stage->name);
