@@ -11,6 +11,7 @@
 #include "base/status.h"
 #include "ir/extent.h"
 #include "ir/graph.h"
+#include "ir/visit.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -25,11 +26,13 @@ typedef struct counter {
     const hr_function *function;
     const int64_t *extents;
     hr_work *work;
-    int *slots;                    /* by index */
-    double sizes[HR_LIVE_MAX];     /* by slot, of the indices in scope */
-    index_set *free_sets;          /* by expr id: the indices that change the node's value */
-    bool *placed, *counted, *read; /* by expr id */
-    double *touched;               /* by tensor: elements that its reads can touch, at most */
+    int *slots;                /* by index */
+    double sizes[HR_LIVE_MAX]; /* by slot, of the indices in scope */
+    index_set *free_sets;      /* by expr id: the indices that change the node's value */
+    bool *placed, *counted;    /* by expr id */
+    hr_walk reads;             /* over subscripts */
+    hr_status reads_status;
+    double *touched; /* by tensor: elements that its reads can touch, at most */
     int access_count;
     const hr_expr *accesses[DISTINCT_MAX];
 } counter;
@@ -100,15 +103,17 @@ static void count_read(counter *c, const hr_expr *element) {
     c->touched[element->tensor] += points(c, c->free_sets[element->id]);
 }
 
+static hr_visit count_node(void *context, const hr_expr *node) {
+    counter *c = context;
+    if (hr_op_is_reduction(node->op)) c->reads_status = enter(c, node->bound, node->bound_count);
+    if (node->op == HR_OP_ELEMENT) count_read(c, node);
+    return hr_visit_until(c->reads_status != HR_OK);
+}
+
 /* The reads on the way to a subscript, which counts no operations. */
 static hr_status count_reads(counter *c, const hr_expr *expr) {
-    if (c->read[expr->id]) return HR_OK;
-    c->read[expr->id] = true;
-    if (hr_op_is_reduction(expr->op)) HR_TRY(enter(c, expr->bound, expr->bound_count));
-    if (expr->op == HR_OP_ELEMENT) count_read(c, expr);
-    for (int i = 0; i < expr->arg_count; i++)
-        HR_TRY(count_reads(c, expr->args[i]));
-    return HR_OK;
+    hr_walk_through(&c->reads, expr);
+    return c->reads_status;
 }
 
 /* ---- operations ---- */
@@ -308,17 +313,18 @@ hr_status hr_work_count(const hr_function *function, const int64_t *extents, hr_
                    .free_sets = hr_memory_zeros(exprs, sizeof(index_set)),
                    .placed = hr_memory_zeros(exprs, sizeof(bool)),
                    .counted = hr_memory_zeros(exprs, sizeof(bool)),
-                   .read = hr_memory_zeros(exprs, sizeof(bool)),
+                   .reads = {.enter = count_node, .context = c},
                    .touched = hr_memory_zeros((size_t)function->tensor_count + 1, sizeof(double))};
-    bool room = c->slots && c->free_sets && c->placed && c->counted && c->read && c->touched;
+    bool room = c->slots && c->free_sets && c->placed && c->counted && c->touched;
     hr_status status =
         room ? count_all(c)
              : hr_fail(HR_OUT_OF_MEMORY, "out of memory while counting the work of %s", function->name);
+    const hr_status walked = hr_walk_end(&c->reads);
+    if (status == HR_OK) status = walked;
     free(c->slots);
     free(c->free_sets);
     free(c->placed);
     free(c->counted);
-    free(c->read);
     free(c->touched);
     free(c);
     if (status == HR_OK) *out = work;

@@ -10,6 +10,7 @@
 
 /* What one step says of either side. */
 typedef struct sides {
+    int lane; /* the index that has them */
     const hr_expr *begin, *end;
 } sides;
 
@@ -41,16 +42,15 @@ static bool is_lane(const hr_expr *expr, int lane) {
 }
 
 /* Of a condition that may be several: i < end, begin <= i. */
-static void look(const hr_expr *condition, int lane, sides *out) {
-    if (condition->op == HR_OP_AND) {
-        look(condition->args[0], lane, out);
-        look(condition->args[1], lane, out);
-        return;
-    }
-    if (condition->arg_count != 2) return;
+static hr_visit find_sides(void *context, const hr_expr *condition) {
+    sides *out = context;
+    if (condition->op == HR_OP_AND) return HR_VISIT_ON;
+    if (condition->arg_count != 2) return HR_VISIT_PAST;
     const hr_expr *a = condition->args[0], *b = condition->args[1];
-    if (condition->op == HR_OP_LT && is_lane(a, lane) && !hr_expr_has_index(b, lane)) out->end = b;
-    if (condition->op == HR_OP_LE && is_lane(b, lane) && !hr_expr_has_index(a, lane)) out->begin = a;
+    if (condition->op == HR_OP_LT && is_lane(a, out->lane) && !hr_expr_has_index(b, out->lane)) out->end = b;
+    if (condition->op == HR_OP_LE && is_lane(b, out->lane) && !hr_expr_has_index(a, out->lane))
+        out->begin = a;
+    return HR_VISIT_PAST;
 }
 
 static bool is_of_data(const hr_expr *bound) {
@@ -75,12 +75,12 @@ bool hr_stage_row_bounds(const hr_plan *plan, const hr_stage *stage, hr_row_boun
         return false;
     for (int i = 0; i < stage->step_count; i++) {
         const hr_step *step = &stage->steps[i];
-        sides found = {0};
+        sides found = {.lane = hr_stage_lane(stage)};
         if (step->kind == HR_STEP_ROW || !hr_step_is_emitted(step)) continue;
         if (step->kind != HR_STEP_REDUCE_ROW || step->pass || step->value->op != HR_OP_WHERE ||
             !is_neutral(step->reduce, step->value->args[2]))
             return false;
-        look(step->value->args[0], hr_stage_lane(stage), &found);
+        hr_expr_visit(step->value->args[0], find_sides, &found);
         take(found.begin, &out->begin_count, out->begin, &begins);
         take(found.end, &out->end_count, out->end, &ends);
         data = data || is_of_data(found.begin) || is_of_data(found.end);
