@@ -324,9 +324,9 @@ static hr_status read_rule(hr_reference *reference, const access *at, hr_lanes *
     if (in_range_throughout(at) && !any_faulty(at)) return HR_OK;
     if (out->form != HR_FORM_VARYING) { /* faults are a matter of lanes */
         if (at->made->whole)
-            hr_lanes_spread_whole(out, at->n);
+            hr_lanes_broadcast_whole(out, at->n);
         else
-            hr_lanes_spread_value(out, at->n);
+            hr_lanes_broadcast_value(out, at->n);
         out->form = HR_FORM_VARYING;
         for (int i = 1; out->faulty && i < at->n; ++i)
             HR_TRY(hr_fault_carry(reference, out, i, out->fault[0]));
@@ -338,7 +338,7 @@ static hr_status read_rule(hr_reference *reference, const access *at, hr_lanes *
 static void spoil_doubtful(const access *at, const hr_lanes *s, hr_lanes *out) {
     for (int i = 0; i < at->n && s->doubtful; ++i) {
         if (!(hr_lanes_doubt_at(s, i) > 0)) continue;
-        if (out->form == HR_FORM_AFFINE) hr_lanes_spread_whole(out, at->n);
+        if (out->form == HR_FORM_AFFINE) hr_lanes_broadcast_whole(out, at->n);
         if (at->made->whole && !out->doubtful) memset(out->bound, 0, (size_t)at->n * sizeof *out->bound);
         if (out->form == HR_FORM_AFFINE) out->form = HR_FORM_VARYING;
         out->doubtful = at->made->whole;

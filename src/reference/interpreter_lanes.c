@@ -5,7 +5,7 @@
 
 #include "base/dtype.h"
 
-const int64_t *hr_lanes_spread_whole(hr_lanes *lanes, int n) {
+const int64_t *hr_lanes_broadcast_whole(hr_lanes *lanes, int n) {
     if (lanes->form != HR_FORM_VARYING && lanes->spread < n) {
         for (int i = 0; i < n; ++i)
             lanes->whole[i] = lanes->base + lanes->step * i;
@@ -14,7 +14,7 @@ const int64_t *hr_lanes_spread_whole(hr_lanes *lanes, int n) {
     return lanes->whole;
 }
 
-const double *hr_lanes_spread_value(hr_lanes *lanes, int n) {
+const double *hr_lanes_broadcast_value(hr_lanes *lanes, int n) {
     if (lanes->form == HR_FORM_UNIFORM && lanes->spread < n) {
         for (int i = 1; i < n; ++i) {
             lanes->value[i] = lanes->value[0];

@@ -80,8 +80,8 @@ static inline double hr_lanes_doubt_at(const hr_lanes *lanes, int lane) {
 }
 
 /* Write out the first n lanes of whatever form. */
-const int64_t *hr_lanes_spread_whole(hr_lanes *lanes, int n);
-const double *hr_lanes_spread_value(hr_lanes *lanes, int n);
+const int64_t *hr_lanes_broadcast_whole(hr_lanes *lanes, int n);
+const double *hr_lanes_broadcast_value(hr_lanes *lanes, int n);
 
 /* out[0..n) = op, computed as `type`, of up to three operands, all written out. */
 void hr_lanes_float(hr_op op, hr_dtype type, int n, hr_lanes *out, const hr_lanes *a, const hr_lanes *b,

@@ -145,8 +145,8 @@ static hr_status go_on(hr_reference *reference, hr_fold *fold, row *r, double fi
     hr_lanes *a = hr_code_result(&fold->factor), *b = hr_code_result(&fold->body);
     const bool whole = is_whole(&fold->body);
     if (!whole) {
-        hr_lanes_spread_value(a, count);
-        hr_lanes_spread_value(b, count);
+        hr_lanes_broadcast_value(a, count);
+        hr_lanes_broadcast_value(b, count);
     }
     for (int i = 0; i < count; ++i) {
         note_fault(r, a, i);
@@ -170,7 +170,7 @@ static hr_status begin(hr_reference *reference, hr_fold *fold, row *r, double *f
         r->lost = hr_lanes_doubt_at(start, 0) > 0;
         return HR_OK;
     }
-    hr_lanes_spread_value(start, 1);
+    hr_lanes_broadcast_value(start, 1);
     *first = start->value[0];
     r->error = start->bound[0];
     r->lost = isinf(r->error);
@@ -228,7 +228,7 @@ static hr_status collect(hr_reference *reference, hr_fold *fold, row *r, candida
         const int count = hr_fold_points(reference, fold, start);
         HR_TRY(hr_code_run(reference, &fold->body, count, start == 0));
         hr_lanes *lanes = hr_code_result(&fold->body);
-        if (!whole) hr_lanes_spread_value(lanes, count);
+        if (!whole) hr_lanes_broadcast_value(lanes, count);
         for (int i = 0; i < count; ++i) {
             candidate *c = &all[start + i];
             note_fault(r, lanes, i);

@@ -182,9 +182,9 @@ static void fold_strip(tally *t, hr_lanes *lanes, int n, int64_t position) {
     for (int i = 0; lanes->doubtful && i < n && !t->doubt; ++i)
         t->doubt = hr_lanes_doubt_at(lanes, i) > 0;
     if (t->whole)
-        hr_lanes_spread_whole(lanes, n);
+        hr_lanes_broadcast_whole(lanes, n);
     else
-        hr_lanes_spread_value(lanes, n);
+        hr_lanes_broadcast_value(lanes, n);
     switch (t->op) {
     case HR_OP_REDUCE_SUM:
     case HR_OP_REDUCE_MEAN:

@@ -79,12 +79,12 @@ static traits traits_of(const hr_code *code, const hr_instruction *made, hr_lane
 }
 
 /* `whole`: where whole numbers are given back; NULL = they are none. */
-static void spread_out(hr_lanes **args, int count, int n, const int64_t **whole) {
+static void broadcast_out(hr_lanes **args, int count, int n, const int64_t **whole) {
     for (int i = 0; i < count; ++i)
         if (whole)
-            whole[i] = hr_lanes_spread_whole(args[i], n);
+            whole[i] = hr_lanes_broadcast_whole(args[i], n);
         else
-            hr_lanes_spread_value(args[i], n);
+            hr_lanes_broadcast_value(args[i], n);
 }
 
 static hr_status compute(hr_reference *reference, const hr_code *code, const hr_instruction *made, int count,
@@ -98,7 +98,7 @@ static hr_status compute(hr_reference *reference, const hr_code *code, const hr_
     if (made->whole && whole_args && !faulty && !of.doubtful && !uniform && affine(op, out, args[0], args[1]))
         return HR_OK;
     const int64_t *whole[3] = {NULL, NULL, NULL};
-    spread_out(args, made->arg_count, n, whole_args ? whole : NULL);
+    broadcast_out(args, made->arg_count, n, whole_args ? whole : NULL);
     if (whole_args)
         hr_lanes_whole(op, n, out->whole, whole[0], whole[1], whole[2]);
     else if (hr_op_is_comparison(op))
@@ -206,8 +206,8 @@ static hr_status choose(hr_reference *reference, const hr_code *code, const hr_i
     if (first != second) {
         HR_TRY(hr_lanes_copy(reference, out, &code->lanes[made->args[first ? 1 : 2]], made->whole, count));
         if (!condition->faulty) return HR_OK;
-        hr_lanes_spread_value(out, made->whole ? 0 : count);
-        if (made->whole) hr_lanes_spread_whole(out, count);
+        hr_lanes_broadcast_value(out, made->whole ? 0 : count);
+        if (made->whole) hr_lanes_broadcast_whole(out, count);
         if (out->form == HR_FORM_UNIFORM && condition->form == HR_FORM_UNIFORM)
             return hr_faults_carry(reference, out, condition, 1);
         if (out->form == HR_FORM_UNIFORM && out->faulty)

@@ -266,9 +266,9 @@ static void add(tally *t, double value, double bound, double noise) {
 
 static void tally_lanes(tally *t, hr_lanes *lanes, bool whole, int n) {
     if (whole)
-        hr_lanes_spread_whole(lanes, n);
+        hr_lanes_broadcast_whole(lanes, n);
     else
-        hr_lanes_spread_value(lanes, n);
+        hr_lanes_broadcast_value(lanes, n);
     for (int i = 0; i < n; ++i) {
         if (whole) {
             t->whole += (uint64_t)lanes->whole[i];

@@ -122,13 +122,13 @@ static void print_refusal(emitter *e, const char *source) {
 /* ---- scratch ---- */
 
 /* A result that may be NULL for another part, and that this one reads: it has a place among the locals. */
-static bool is_spare(const emitter *e, int tensor) {
+static bool has_own_place(const emitter *e, int tensor) {
     return e->planned && tensor < e->declared && hr_plan_result_is_optional(e->planned, tensor) &&
            !hr_plan_result_is_optional(e->plan, tensor);
 }
 
 static bool has_place(const emitter *e, int tensor) {
-    return hr_plan_is_scratch(e->plan, tensor) || is_spare(e, tensor);
+    return hr_plan_is_scratch(e->plan, tensor) || has_own_place(e, tensor);
 }
 
 static const char *scratch_size(emitter *e, int tensor) {
@@ -231,8 +231,9 @@ static void print_places(emitter *e) {
     for (int t = 0; t < e->function->tensor_count; t++) {
         const char *name = hr_emit_tensor(p, t);
         if (!has_place(e, t)) continue;
-        hr_print(p, "%sa->%s = (%s *)(void *)work;", is_spare(e, t) ? hr_format(p, "if (!a->%s) ", name) : "",
-                 name, hr_c_storage(e->function->tensors[t].dtype));
+        hr_print(p, "%sa->%s = (%s *)(void *)work;",
+                 has_own_place(e, t) ? hr_format(p, "if (!a->%s) ", name) : "", name,
+                 hr_c_storage(e->function->tensors[t].dtype));
         hr_print(p, "work += %s;", scratch_size(e, t));
     }
     hr_print(p, "(void)a;");

@@ -52,17 +52,17 @@ static const part any_extents = {.name = "general", .general = true},
                   any_plain = {.name = "general", .vector_bytes = 16, .general = true};
 
 /* Of instruction sets: a part with a target has those that it says, and no others. */
-static const char *const asked[] = {"__AVX512F__",    "__AVX512BW__", "__AVX512DQ__", "__AVX512VL__",
-                                    "__AVX2__",       "__FMA__",      "__F16C__",     "__SSE2__",
-                                    "__AVX512BF16__", "__AMX_BF16__", "__AMXBF16__",  "__AVX512FP16__",
-                                    "__AVX512VBMI__"};
-enum { ASKED = sizeof asked / sizeof *asked };
+static const char *const instruction_sets[] = {
+    "__AVX512F__", "__AVX512BW__",   "__AVX512DQ__",  "__AVX512VL__",   "__AVX2__",
+    "__FMA__",     "__F16C__",       "__SSE2__",      "__AVX512BF16__", "__AMX_BF16__",
+    "__AMXBF16__", "__AVX512FP16__", "__AVX512VBMI__"};
+enum { INSTRUCTION_SETS = sizeof instruction_sets / sizeof *instruction_sets };
 
 /* ---- a part ---- */
 
-static void append_asked(const char *line, hr_text *out) {
-    for (int i = 0; i < ASKED; i++)
-        hr_text_format(out, line, asked[i]);
+static void append_instruction_sets(const char *line, hr_text *out) {
+    for (int i = 0; i < INSTRUCTION_SETS; i++)
+        hr_text_format(out, line, instruction_sets[i]);
 }
 
 /* What the compiler defines for instruction sets is put away for the part. */
@@ -70,13 +70,13 @@ static void append_opening(const part *of, hr_text *out) {
     hr_text_format(out, "\n/* ==== %s ==== */\n\n", of->name);
     if (!of->target) return;
     hr_text_format(out, "#if defined __x86_64__\n");
-    append_asked("#pragma push_macro(\"%s\")\n", out);
+    append_instruction_sets("#pragma push_macro(\"%s\")\n", out);
     hr_text_format(out,
                    "#ifdef __clang__\n"
                    "#pragma clang attribute push(__attribute__((target(\"%s\"))), apply_to = function)\n"
                    "#else\n#pragma GCC push_options\n#pragma GCC target(\"%s\")\n#endif\n",
                    of->target, of->target);
-    append_asked("#undef %s\n", out);
+    append_instruction_sets("#undef %s\n", out);
     for (int i = 0; of->has[i]; i++)
         hr_text_format(out, "#define %s 1\n", of->has[i]);
     hr_text_append(out, "\n", 1);
@@ -86,7 +86,7 @@ static void append_closing(const part *of, hr_text *out) {
     if (!of->target) return;
     hr_text_format(out, "#ifdef __clang__\n#pragma clang attribute pop\n#else\n#pragma GCC pop_options\n"
                         "#endif\n");
-    append_asked("#pragma pop_macro(\"%s\")\n", out);
+    append_instruction_sets("#pragma pop_macro(\"%s\")\n", out);
     hr_text_format(out, "#endif\n");
 }
 

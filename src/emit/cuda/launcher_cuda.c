@@ -178,7 +178,7 @@ static void print_product_launch(hr_cuda_emitter *e, int i, const char *main, hr
                      HR_CUDA_CONTRACT_THREADS, 0);
         return;
     }
-    if (hr_cuda_gemm_asks(gemm)) {
+    if (hr_cuda_gemm_checks_alignment(gemm)) {
         hr_print(e->p, "const auto stage_%d_for = aligned ? stage_%d : stage_%d_unaligned;", i, i, i);
         main = hr_format(e->p, "stage_%d_for", i);
     }
@@ -276,7 +276,7 @@ static hr_status print_stage_launches(hr_cuda_emitter *e, int i) {
         print_launch(e, begin, size, hr_cuda_clear_shape(e->plan), HR_CUDA_CLEAR_THREADS, 0);
     }
     const char *total = hr_size_text(e->p, hr_cuda_total_size(&sizes, e->plan, stage, c));
-    if (hr_cuda_asks_before(c)) {
+    if (hr_cuda_checks_alignment(c)) {
         hr_print(e->p, "const auto stage_%d_for = aligned ? stage_%d : stage_%d_unaligned;", i, i, i);
         main = hr_format(e->p, "stage_%d_for", i);
     }
@@ -289,7 +289,7 @@ static hr_status print_stage_launches(hr_cuda_emitter *e, int i) {
 
 /* The part whose place this one takes may get NULL for the result, and this one reads it: it has a place
  * behind the locals then. */
-static bool is_spare(const hr_cuda_emitter *e, int tensor) {
+static bool has_own_place(const hr_cuda_emitter *e, int tensor) {
     return e->fast && hr_plan_result_is_optional(e->fast, tensor) &&
            !hr_plan_result_is_optional(e->plan, tensor);
 }
@@ -306,7 +306,7 @@ static void print_spares(hr_cuda_emitter *e) {
     const char *place = locals_size(e);
     for (int t = 0; t < e->declared; t++) {
         const char *name = hr_emit_tensor(p, t);
-        if (!is_spare(e, t)) continue;
+        if (!has_own_place(e, t)) continue;
         hr_print(p, "if (!a.%s) a.%s = (%s *)(void *)(a.scratch + (%s));", name, name,
                  hr_c_storage(e->function->tensors[t].dtype), place);
         place = hr_format(p, "%s + %s", place, hr_cuda_local_size(e, t));
@@ -336,9 +336,9 @@ static void print_alignment(hr_cuda_emitter *e) {
     bool any = false;
     for (int i = 0; i < e->plan->stage_count && !e->plan->general; i++)
         any = any || (is_fixed(e, i) || hr_cuda_is_product(&e->plan->stages[i])
-                          ? is_fixed(e, i) || hr_cuda_gemm_asks(&e->gemms[i])
+                          ? is_fixed(e, i) || hr_cuda_gemm_checks_alignment(&e->gemms[i])
                           : !hr_stage_is_ordered(&e->plan->stages[i]) &&
-                                hr_cuda_asks_before(hr_grid_of(&e->plan->stages[i])));
+                                hr_cuda_checks_alignment(hr_grid_of(&e->plan->stages[i])));
     if (any) hr_print(e->p, "const bool aligned = %s;", hr_cuda_aligned_condition(e->p));
 }
 
@@ -349,7 +349,7 @@ static void print_scratch_size(hr_cuda_emitter *e) {
         hr_print(p, "    (void)%s;", hr_emit_extent(p, i));
     const char *size = locals_size(e);
     for (int t = 0; t < e->declared; t++)
-        if (is_spare(e, t)) size = hr_format(p, "%s + %s", size, hr_cuda_local_size(e, t));
+        if (has_own_place(e, t)) size = hr_format(p, "%s + %s", size, hr_cuda_local_size(e, t));
     hr_print(p, "    return %s;", size);
     hr_print(p, "}");
     hr_print(p, "%s", "");

@@ -109,7 +109,7 @@ static void print_row_steps(hr_cuda_stage *s, int pass) {
         }
         const char *sum = hr_format(p, "total_%d", i);
         const char *added = hr_format(p, "(%s)%s", hr_cuda_sum_type(s, step), text);
-        hr_print(p, "if (%slane == 0) %s = %s::of(%s, %s);", hr_cuda_asks_live(s->c) ? "live && " : "", sum,
+        hr_print(p, "if (%slane == 0) %s = %s::of(%s, %s);", hr_cuda_checks_live(s->c) ? "live && " : "", sum,
                  hr_cuda_reducer(step), sum, added);
     }
 }
@@ -138,7 +138,7 @@ static void print_row_stores(hr_cuda_stage *s) {
         hr_dtype dtype = s->function->tensors[statement->tensor].dtype;
         if (!open && hr_cuda_is_map(s->c)) hr_print(p, "if (blockIdx.x == 0 && threadIdx.x == 0) {");
         if (!open && !hr_cuda_is_map(s->c))
-            hr_print(p, "if (%slane == 0) {", hr_cuda_asks_live(s->c) ? "live && " : "");
+            hr_print(p, "if (%slane == 0) {", hr_cuda_checks_live(s->c) ? "live && " : "");
         open = true;
         hr_print(p, "    %s%s[%s] = %s;", hr_emit_if_wanted(p, statement->tensor),
                  hr_emit_tensor(p, statement->tensor),
@@ -235,7 +235,7 @@ static void print_lane(hr_cuda_stage *s) {
 }
 
 /* Whether rows are asked for before it is their turn. */
-static bool asks_ahead(const hr_cuda_choice *c) {
+static bool prefetches_rows(const hr_cuda_choice *c) {
     return hr_cuda_loads_ahead(c) || hr_cuda_is_staged(c);
 }
 
@@ -243,7 +243,7 @@ static bool asks_ahead(const hr_cuda_choice *c) {
 static void print_task(hr_cuda_stage *s, const char *first, const char *row) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
-    bool block = c->rows == HR_CUDA_ROWS_BLOCK, asks = hr_cuda_asks_live(c);
+    bool block = c->rows == HR_CUDA_ROWS_BLOCK, asks = hr_cuda_checks_live(c);
     hr_print(p, asks ? "int64_t task = %s%s;" : "const int64_t task = %s%s;", first, block ? " + row" : row);
     if (c->block_rows > 1 && !block && !asks)
         hr_print(p, "if (task >= tasks) %s;", c->persistent ? "break" : "return");
@@ -255,13 +255,13 @@ static void print_task(hr_cuda_stage *s, const char *first, const char *row) {
 }
 
 /* What a block does with its rows in turn. */
-static void print_turn(hr_cuda_stage *s, const row_loop *loop) {
+static void print_row_in_hand(hr_cuda_stage *s, const row_loop *loop) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
     const bool block = c->rows == HR_CUDA_ROWS_BLOCK;
     if (block) hr_cuda_print_block_in(s);
     print_task(s, c->persistent ? "first" : hr_format(p, "%s%s", loop->block, loop->run), loop->row);
-    if (asks_ahead(c)) hr_print(p, "ahead += %s%s;", loop->blocks, loop->run);
+    if (prefetches_rows(c)) hr_print(p, "ahead += %s%s;", loop->blocks, loop->run);
     print_row(s);
     if (block) hr_cuda_print_block_out(s);
     if (block) hr_cuda_print_returning(s);
@@ -286,19 +286,19 @@ static void print_row_loop(hr_cuda_stage *s) {
         hr_cuda_print_ring_loop(s, print_row);
         return;
     }
-    if (asks_ahead(c))
+    if (prefetches_rows(c))
         hr_print(p, "%s ahead = %s%s%s; /* the row that is loaded next */", loop.type, loop.block, loop.run,
                  loop.row);
     if (hr_cuda_is_staged(c)) hr_cuda_print_staging(s, hr_format(p, "%s%s", loop.blocks, loop.run));
     if (hr_cuda_loads_ahead(c)) hr_cuda_print_first_loads(s, hr_cuda_print_task_indices);
     if (!c->persistent) {
-        print_turn(s, &loop);
+        print_row_in_hand(s, &loop);
         return;
     }
     hr_print(p, "for (%s first = %s%s; first < tasks; first += %s%s) {", loop.type, loop.block, loop.run,
              loop.blocks, loop.run);
     p->indent++;
-    print_turn(s, &loop);
+    print_row_in_hand(s, &loop);
     if (uses_double_buffer(s)) hr_print(p, "buffer ^= 1;");
     if (c->depth > 1) hr_print(p, "here = here == %d ? 0 : here + 1;", c->depth - 1);
     hr_cuda_close(p);
@@ -522,7 +522,7 @@ static void print_entry(hr_cuda_stage *s, const char *suffix, const char *kind) 
 }
 
 static void print_main(hr_cuda_stage *s) {
-    bool list = s->c->walk == HR_CUDA_WALK_LISTS, before = hr_cuda_asks_before(s->c);
+    bool list = s->c->walk == HR_CUDA_WALK_LISTS, before = hr_cuda_checks_alignment(s->c);
     print_kernel(s,
                  hr_format(s->p, "%sstatic __device__ __forceinline__ void stage_%d_work(const arguments &a)",
                            list ? "" : "template <bool ALIGNED>\n", s->number),

@@ -73,7 +73,7 @@ void hr_cuda_print_stage(hr_cuda_stage *stage, const char *suffix, int threads,
                          void (*print)(hr_cuda_stage *));
 
 /* A thread may have no row where others of its warp have one. */
-static inline bool hr_cuda_asks_live(const hr_cuda_choice *c) {
+static inline bool hr_cuda_checks_live(const hr_cuda_choice *c) {
     return c->block_rows > 1 && c->row_threads != 32;
 }
 static inline const hr_statement *hr_cuda_statement(const hr_cuda_stage *s, const hr_step *step) {
@@ -142,7 +142,7 @@ void hr_cuda_print_first_loads(hr_cuda_stage *s, void (*print_indices)(hr_cuda_s
 /* In the loop: the row that was loaded ahead becomes the one in hand, and the next is prefetched. */
 void hr_cuda_print_next_loads(hr_cuda_stage *s, void (*print_indices)(hr_cuda_stage *));
 /* After the first exchange of a row: what was not loaded before. */
-void hr_cuda_print_late_asking(hr_cuda_stage *s, void (*print_indices)(hr_cuda_stage *));
+void hr_cuda_print_postponed_loads(hr_cuda_stage *s, void (*print_indices)(hr_cuda_stage *));
 /* Before the loop over rows: what is the same for all of them, into registers. */
 void hr_cuda_print_same_loads(hr_cuda_stage *s);
 /* After a pass whose groups do not stay in registers. */

@@ -166,8 +166,9 @@ static void print_reduced(hr_cuda_stage *s, int i) {
     const hr_cuda_choice *c = s->c;
     const hr_step *step = &s->stage->steps[i];
     if (c->cluster > 1 && c->rows == HR_CUDA_ROWS_RING)
-        hr_print(p, "a%d = meet_cluster<%d, %s>(a%d, shares_%d[buffer], met_%d + buffer, parity);", i,
-                 c->slices, hr_cuda_reducer(step), i, i, i);
+        hr_print(p,
+                 "a%d = reduce_cluster_by_messages<%d, %s>(a%d, shares_%d[buffer], met_%d + buffer, parity);",
+                 i, c->slices, hr_cuda_reducer(step), i, i, i);
     else if (c->cluster > 1)
         hr_print(p, "a%d = reduce_cluster<%d, %s>(a%d, shares_%d%s);", i, c->slices, hr_cuda_reducer(step), i,
                  i, s->set);
@@ -188,7 +189,7 @@ void hr_cuda_print_exchange(hr_cuda_stage *s, int pass) {
         any = true;
     }
     if (any && has_barrier(s->c)) hr_print(p, "__syncthreads();");
-    if (any && !s->exchanged) hr_cuda_print_late_asking(s, hr_cuda_print_task_indices);
+    if (any && !s->exchanged) hr_cuda_print_postponed_loads(s, hr_cuda_print_task_indices);
     s->exchanged |= any;
     for (int i = 0; i < s->stage->step_count; i++)
         if (is_reduced_in(s, i, pass)) print_taking(s, i);

@@ -544,10 +544,11 @@ hr_status hr_emit_gemm_cuda(hr_printer *p, int number, const hr_cuda_gemm *gemms
     }
     if (gemm->groups) print_kernel(&g, "_begin", HR_GEMM_SORT_THREADS, "", print_sort);
     print_kernel(&g, "", gemm->threads, hopper ? hr_gemm_map_parameters(&g) : "",
-                 hopper                    ? print_boxes
-                 : hr_cuda_gemm_asks(gemm) ? print_chunks
-                                           : print_elements);
-    if (hr_cuda_gemm_asks(gemm)) print_kernel(&g, "_unaligned", gemm->threads, "", print_elements);
+                 hopper                                ? print_boxes
+                 : hr_cuda_gemm_checks_alignment(gemm) ? print_chunks
+                                                       : print_elements);
+    if (hr_cuda_gemm_checks_alignment(gemm))
+        print_kernel(&g, "_unaligned", gemm->threads, "", print_elements);
     if (hr_cuda_gemm_folds(gemm)) {
         print_kernel(&g, "_end", HR_GEMM_FOLD_THREADS, "", print_fold);
         print_kernel(&g, "_end_unaligned", HR_GEMM_FOLD_THREADS, "", print_nothing);

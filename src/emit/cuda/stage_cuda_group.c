@@ -53,7 +53,7 @@ static void print_beyond(hr_cuda_stage *s) {
     const hr_cuda_choice *c = s->c;
     bool full = c->ends == HR_CUDA_ENDS_EXACT && c->row % c->vector == 0 &&
                 c->row / c->vector == (int64_t)c->row_threads * c->slices * c->groups * c->chunks;
-    bool idle = hr_cuda_asks_live(c) && !s->loads_ahead && c->rows != HR_CUDA_ROWS_BLOCK;
+    bool idle = hr_cuda_checks_live(c) && !s->loads_ahead && c->rows != HR_CUDA_ROWS_BLOCK;
     if (!full)
         hr_print(s->p, "if (pos >= %" PRId64 "%s) continue;", c->row, idle ? " || !live" : "");
     else if (idle)

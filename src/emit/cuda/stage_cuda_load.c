@@ -166,7 +166,7 @@ static int staged_first(hr_cuda_stage *s, hr_cuda_element_list *list) {
 
 static void print_staged_loads(hr_cuda_stage *s, const hr_expr *const *elements, int count) {
     hr_printer *p = s->p;
-    bool ask = hr_cuda_asks_live(s->c);
+    bool ask = hr_cuda_checks_live(s->c);
     if (ask) hr_print(p, "if (live) {");
     p->indent += ask;
     print_load_loop(s, elements, count, "", "[u]");
@@ -398,7 +398,7 @@ void hr_cuda_print_next_loads(hr_cuda_stage *s, void (*print_indices_of_task)(hr
     name_values(s);
 }
 
-void hr_cuda_print_late_asking(hr_cuda_stage *s, void (*print_indices_of_task)(hr_cuda_stage *)) {
+void hr_cuda_print_postponed_loads(hr_cuda_stage *s, void (*print_indices_of_task)(hr_cuda_stage *)) {
     if (!loads_late(s)) return;
     hr_printer_forget(s->p, HR_AT_TASK); /* names are of the row in hand */
     print_ahead(s, print_indices_of_task);

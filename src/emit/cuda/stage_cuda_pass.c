@@ -158,7 +158,7 @@ static void print_group_store(hr_cuda_stage *s, const store *t) {
     const hr_cuda_choice *c = s->c;
     int tensor = t->statement->tensor, rank = t->statement->subscript_count;
     const char *base, *kind = t->dtype == HR_BF16 ? "bf16_" : "f16_",
-                      *live = hr_cuda_asks_live(c) ? "if (live) " : "";
+                      *live = hr_cuda_checks_live(c) ? "if (live) " : "";
     const char *aligned = hr_cuda_is_aligned(s, tensor, t->statement->subscripts) ? "ALIGNED" : "false";
     const char *values = hr_format(p, "%sgroup_of(y%d)", t->paired ? kind : "", t->id);
     const char *staged_block = hr_cuda_block_slot_out(s, tensor);
@@ -180,9 +180,9 @@ static void print_group_store(hr_cuda_stage *s, const store *t) {
         hr_print(p, "%s%s", live, whole);
         return;
     }
-    hr_print(p, hr_cuda_asks_live(c) ? "if (inside && live)" : "if (inside)");
+    hr_print(p, hr_cuda_checks_live(c) ? "if (inside && live)" : "if (inside)");
     hr_print(p, "    %s", whole);
-    hr_print(p, hr_cuda_asks_live(c) ? "else if (live)" : "else");
+    hr_print(p, hr_cuda_checks_live(c) ? "else if (live)" : "else");
     hr_print(p, "    store_part(%s + %s, %s, %s, %s - pos);", base, hr_cuda_group_start(s), values,
              hr_cuda_is_map(c) ? "0" : "-pos", hr_cuda_row_end(s));
 }
@@ -194,7 +194,7 @@ static void print_element_store(hr_cuda_stage *s, const store *t, const char *va
         return;
     }
     const hr_statement *statement = t->statement;
-    hr_print(p, "%s%s[%s] = %s;", hr_cuda_asks_live(s->c) ? "if (live) " : "",
+    hr_print(p, "%s%s[%s] = %s;", hr_cuda_checks_live(s->c) ? "if (live) " : "",
              hr_emit_tensor(p, statement->tensor),
              hr_emit_offset(p, statement->tensor, statement->subscripts, statement->subscript_count),
              hr_emit_stored(p, value, t->type, t->dtype));
@@ -204,13 +204,13 @@ static void print_element_store(hr_cuda_stage *s, const store *t, const char *va
 
 static void print_column(hr_cuda_stage *s, const hr_step *step, int i, const char *value) {
     hr_printer *p = s->p;
-    if (hr_cuda_asks_live(s->c)) hr_print(p, "if (live)");
-    p->indent += hr_cuda_asks_live(s->c);
+    if (hr_cuda_checks_live(s->c)) hr_print(p, "if (live)");
+    p->indent += hr_cuda_checks_live(s->c);
     if (s->c->sums == HR_CUDA_SUMS_MEMORY)
         hr_cuda_print_add(s, step, hr_format(p, "column_%d[pos + v]", i), value);
     else
         hr_cuda_print_add(s, step, hr_format(p, "column_%d[u * %d + v]", i, s->c->vector), value);
-    p->indent -= hr_cuda_asks_live(s->c);
+    p->indent -= hr_cuda_checks_live(s->c);
 }
 
 static void print_step(hr_cuda_stage *s, int i, const char *value) {
@@ -232,7 +232,7 @@ static void print_step(hr_cuda_stage *s, int i, const char *value) {
         print_column(s, step, i, value);
         break;
     case HR_STEP_REDUCE_ALL:
-        if (hr_cuda_asks_live(s->c)) hr_print(p, "if (live)");
+        if (hr_cuda_checks_live(s->c)) hr_print(p, "if (live)");
         hr_cuda_print_add(
             s, step, hr_format(p, hr_cuda_is_total_of_parts(s, step) ? "part_%d" : "total_%d", i), value);
         break;

@@ -29,14 +29,14 @@ void hr_cuda_print_ring_arrivals(hr_cuda_stage *s) {
     hr_printer *p = s->p;
     const hr_cuda_choice *c = s->c;
     hr_print(p, "__shared__ uint64_t arrived[%d];", c->depth);
-    if (c->cluster > 1) hr_print(p, "__shared__ uint64_t told[3];");
-    hr_print(p, "__shared__ int64_t told_row[3]; /* the next row, in turn, and the first */");
+    if (c->cluster > 1) hr_print(p, "__shared__ uint64_t published[3];");
+    hr_print(p, "__shared__ int64_t published_row[3]; /* the next row, in turn, and the first */");
     if (c->cluster > 1) hr_print(p, "int parity = 0; /* of what comes once in two turns */");
     hr_print(p, "if (threadIdx.x == 0) {");
     hr_print(p, "    for (int k = 0; k < %d; k++)", c->depth);
     hr_print(p, "        begin_arrivals(arrived + k, 1);");
     if (c->cluster > 1) hr_print(p, "    for (int k = 0; k < 3; k++)");
-    if (c->cluster > 1) hr_print(p, "        begin_arrivals(told + k, 1);");
+    if (c->cluster > 1) hr_print(p, "        begin_arrivals(published + k, 1);");
     for (int i = 0; i < s->stage->step_count && c->cluster > 1; i++)
         if (s->stage->steps[i].kind == HR_STEP_REDUCE_ROW && hr_cuda_slot_type(s, i))
             hr_print(p, "    begin_arrivals(met_%d, 1), begin_arrivals(met_%d + 1, 1);", i, i);
@@ -133,30 +133,31 @@ static const char *row_name(hr_cuda_stage *s, int k) {
     return k ? hr_format(s->p, "row_%d", k) : "task";
 }
 
-/* The row that was taken comes to all threads as number `buffer` of what is told, and the next one is taken.
+/* The row that was taken comes to all threads as number `buffer` of what is published, and the next one is
+ * taken.
  */
 static void print_telling(hr_cuda_stage *s, const char *buffer) {
     hr_printer *p = s->p;
     if (s->c->cluster > 1) {
-        hr_print(p, "expect_row(told + %s);", buffer);
-        hr_print(p, "if (lane < 32) tell_row<%d>(told_row + %s, taken, told + %s);", s->c->slices, buffer,
-                 buffer);
+        hr_print(p, "expect_row(published + %s);", buffer);
+        hr_print(p, "if (lane < 32) publish_row<%d>(published_row + %s, taken, published + %s);",
+                 s->c->slices, buffer, buffer);
     } else {
-        hr_print(p, "if (lane == 0) told_row[%s] = taken;", buffer);
+        hr_print(p, "if (lane == 0) published_row[%s] = taken;", buffer);
     }
     hr_print(p, "if (lane == 0) taken = take_rows(a.scratch, 1);");
 }
 
 static const char *heard_row(hr_cuda_stage *s, const char *buffer, const char *parity) {
     return s->c->cluster > 1
-               ? hr_format(s->p, "hear_row(told_row + %s, told + %s, %s)", buffer, buffer, parity)
-               : hr_format(s->p, "told_row[%s]", buffer);
+               ? hr_format(s->p, "await_row(published_row + %s, published + %s, %s)", buffer, buffer, parity)
+               : hr_format(s->p, "published_row[%s]", buffer);
 }
 
 /* The first rows, a run of them, and their copies. */
 static void print_first_rows(hr_cuda_stage *s, const hr_expr *const *staged, int count, int coming) {
     hr_printer *p = s->p;
-    hr_print(p, "int64_t taken = 0; /* a row that the other threads are not told yet */");
+    hr_print(p, "int64_t taken = 0; /* a row that the other threads have not got yet */");
     hr_print(p, "if (lane == 0) taken = take_rows(a.scratch, %d);", coming);
     print_telling(s, "2"); /* the first of a run */
     if (s->c->cluster < 2) hr_print(p, "__syncthreads();");

@@ -6,7 +6,7 @@
  * the same for all rows is read once, into registers: a block always holds the same columns.
  *
  * Rows are taken from a counter in scratch memory, which stage_N_begin clears: blocks that sit farther from
- * memory take fewer. A row is taken while the one before it is computed, and told to the blocks of the
+ * memory take fewer. A row is taken while the one before it is computed, and published to the blocks of the
  * cluster.
  */
 #ifndef HR_EMIT_CUDA_STAGE_CUDA_RING_H

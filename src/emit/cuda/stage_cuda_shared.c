@@ -231,8 +231,8 @@ void hr_cuda_print_block_in(hr_cuda_stage *s) {
     }
     hr_print(p, "const int row = (int)(thread / %d)%s, place = row * %" PRId64 ";", c->row_threads,
              c->row_rounds > 1 ? " * 2 + odd" : "", c->row);
-    if (!hr_cuda_asks_live(c)) hr_print(p, "if (row < rows) {");
-    p->indent += !hr_cuda_asks_live(c);
+    if (!hr_cuda_checks_live(c)) hr_print(p, "if (row < rows) {");
+    p->indent += !hr_cuda_checks_live(c);
 }
 
 /* Both are of one row: what says which is the same, the rest is known for a row. */
@@ -262,7 +262,7 @@ static hr_visit name_value(void *context, const hr_expr *node) {
             hr_emit_offset(s->p, node->tensor, node->args, s->function->tensors[node->tensor].rank);
         const char *bits =
             hr_format(s->p, "%s[place + (int)(%s - task * %" PRId64 ")]", slot, offset, s->c->row);
-        if (hr_cuda_asks_live(s->c)) bits = hr_format(s->p, "(live ? %s : 0)", bits);
+        if (hr_cuda_checks_live(s->c)) bits = hr_format(s->p, "(live ? %s : 0)", bits);
         s->p->buffer[node->id] = hr_cuda_value_of(s, node, bits);
     }
     return HR_VISIT_PAST;
@@ -299,7 +299,7 @@ void hr_cuda_end_block_values(hr_cuda_stage *s) {
 }
 
 void hr_cuda_print_block_out(hr_cuda_stage *s) {
-    if (!hr_cuda_asks_live(s->c)) hr_cuda_close(s->p);
+    if (!hr_cuda_checks_live(s->c)) hr_cuda_close(s->p);
     if (s->c->row_rounds > 1) hr_cuda_close(s->p);
 }
 

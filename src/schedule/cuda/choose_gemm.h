@@ -280,9 +280,9 @@ hr_status hr_gemm_side_make(const hr_plan *plan, const int64_t *extents, const h
 /* Takes the product with its left operand computed in registers, where it can be. */
 hr_status hr_gemm_raw_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
                              const hr_gemm_sizes *sizes, hr_cuda_gemm *out, bool *taken);
-/* Whether that is so with the sides exchanged alone, which `turned` becomes. */
-hr_status hr_gemm_turn(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
-                       hr_contract *turned, bool *turns);
+/* Whether that is so with the sides exchanged alone, which `swapped` becomes. */
+hr_status hr_gemm_swap_sides(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                             hr_contract *swapped, bool *swaps);
 
 /* ---- gemm_thin.c ---- */
 
@@ -302,7 +302,7 @@ static inline int hr_gemm_thin_pitch(const hr_gemm_thin *thin) {
 
 /* The kernel has a sibling, stage_N_unaligned, for arrays that do not begin at whole 16 bytes: of the same
  * launch, by HR_GEMM_AMPERE, element by element. */
-bool hr_cuda_gemm_asks(const hr_cuda_gemm *gemm);
+bool hr_cuda_gemm_checks_alignment(const hr_cuda_gemm *gemm);
 /* The kernel leaves sums over parts of k, of all tiles or of the last ones. A second one, stage_N_end, adds
  * them up and has the epilogue; where stage_N_unaligned ran, stage_N_end_unaligned has nothing to do. */
 bool hr_cuda_gemm_folds(const hr_cuda_gemm *gemm);

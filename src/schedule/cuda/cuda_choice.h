@@ -133,7 +133,7 @@ static inline int hr_cuda_cluster_blocks(const hr_cuda_choice *c) {
 
 /* Of rows, arrays that begin at whole 16 bytes and others have a function each. A map asks itself: it gains
  * nothing by it, and of two functions the compiler adds up the keys of random numbers anew for each group. */
-static inline bool hr_cuda_asks_before(const hr_cuda_choice *c) {
+static inline bool hr_cuda_checks_alignment(const hr_cuda_choice *c) {
     return !hr_cuda_is_map(c) &&
            (c->vector > 1 || c->rows == HR_CUDA_ROWS_RING || c->rows == HR_CUDA_ROWS_BLOCK);
 }

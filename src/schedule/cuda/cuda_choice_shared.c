@@ -12,9 +12,9 @@ enum { UNROLL_MOST = 8, SLICES_MOST = 8, THREADS = 1536, VAST = 4096, VAST_ALONE
 /* Why a row would wait there. */
 typedef enum reason {
     REASON_NONE,
-    REASON_ASKED, /* by the tuner, or because registers do not hold it */
-    REASON_SUMS,  /* sums over rows take the registers that would hold it */
-    REASON_VAST   /* it would fit, but few registers are left for anything else */
+    REASON_CHOSEN, /* by the tuner, or because registers do not hold it */
+    REASON_SUMS,   /* sums over rows take the registers that would hold it */
+    REASON_VAST    /* it would fit, but few registers are left for anything else */
 } reason;
 
 static reason reason_of(const hr_cuda_chooser *s, int64_t groups) {
@@ -23,11 +23,11 @@ static reason reason_of(const hr_cuda_chooser *s, int64_t groups) {
     bool chosen = knobs->staging || knobs->cluster || knobs->row_threads;
     bool beside = s->shared || c->ends == HR_CUDA_ENDS_SHIFTED;
     if (knobs->staging)
-        return knobs->staging == HR_STAGING_SHARED || knobs->staging == HR_STAGING_DOUBLE ? REASON_ASKED
+        return knobs->staging == HR_STAGING_SHARED || knobs->staging == HR_STAGING_DOUBLE ? REASON_CHOSEN
                                                                                           : REASON_NONE;
     if (c->columns) return c->groups > 2 && c->row_threads > 32 ? REASON_SUMS : REASON_NONE;
     if (!chosen && groups > VAST && s->streams == 1 && (beside || groups <= VAST_ALONE)) return REASON_VAST;
-    return hr_cuda_is_resident(c) ? REASON_NONE : REASON_ASKED;
+    return hr_cuda_is_resident(c) ? REASON_NONE : REASON_CHOSEN;
 }
 
 /* Blocks that share a row so that each has room for its part of it, `depth` times. */

@@ -210,23 +210,23 @@ hr_status hr_gemm_raw_choose(const hr_plan *plan, const hr_stage *stage, const i
     return HR_OK;
 }
 
-hr_status hr_gemm_turn(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
-                       hr_contract *turned, bool *turns) {
+hr_status hr_gemm_swap_sides(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
+                             hr_contract *swapped, bool *swaps) {
     const hr_contract *c = stage->contract;
     hr_cuda_gemm gemm = {.rights = 1};
     hr_gemm_sizes sizes;
     hr_stage other = *stage;
-    *turns = false;
+    *swaps = false;
     HR_TRY(hr_gemm_sizes_of(plan, c, extents, &sizes));
-    HR_TRY(hr_gemm_raw_choose(plan, stage, extents, &sizes, &gemm, turns));
-    if (*turns || c->group || c->stacked_count) {
-        *turns = false;
+    HR_TRY(hr_gemm_raw_choose(plan, stage, extents, &sizes, &gemm, swaps));
+    if (*swaps || c->group || c->stacked_count) {
+        *swaps = false;
         return HR_OK;
     }
-    *turned = *c;
-    turned->m_count = c->n_count, turned->m = c->n, turned->left = c->right;
-    turned->n_count = c->m_count, turned->n = c->m, turned->right = c->left;
-    other.contract = turned;
+    *swapped = *c;
+    swapped->m_count = c->n_count, swapped->m = c->n, swapped->left = c->right;
+    swapped->n_count = c->m_count, swapped->n = c->m, swapped->right = c->left;
+    other.contract = swapped;
     sizes = (hr_gemm_sizes){sizes.batch, sizes.n, sizes.m, sizes.k};
-    return hr_gemm_raw_choose(plan, &other, extents, &sizes, &gemm, turns);
+    return hr_gemm_raw_choose(plan, &other, extents, &sizes, &gemm, swaps);
 }

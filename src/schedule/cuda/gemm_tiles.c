@@ -451,7 +451,7 @@ bool hr_cuda_gemm_folds(const hr_cuda_gemm *gemm) {
     return (gemm->mainloop == HR_GEMM_HOPPER || gemm->mainloop == HR_GEMM_THIN) && gemm->tile.splits > 1;
 }
 
-bool hr_cuda_gemm_asks(const hr_cuda_gemm *gemm) {
+bool hr_cuda_gemm_checks_alignment(const hr_cuda_gemm *gemm) {
     return gemm->mainloop == HR_GEMM_HOPPER || gemm->mainloop == HR_GEMM_THIN ||
            gemm->left.load != HR_GEMM_ELEMENTS || gemm->right.load != HR_GEMM_ELEMENTS;
 }

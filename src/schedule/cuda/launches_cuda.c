@@ -186,7 +186,7 @@ static hr_status add_product_grids(const hr_plan *plan, const int64_t *extents, 
     hr_launch *launch = &list->out[list->count - 1];
     launch->shared = gemm.shared_bytes;
     launch->cluster = gemm.tile.cluster;
-    if (hr_cuda_gemm_asks(&gemm))
+    if (hr_cuda_gemm_checks_alignment(&gemm))
         snprintf(launch->unaligned, sizeof launch->unaligned, "stage_%d_unaligned", i);
     HR_TRY(gemm_maps(&(map_list){plan, extents, list->work_bytes, launch}, stage, &gemm));
     if (!hr_cuda_gemm_folds(&gemm)) return HR_OK;
@@ -270,7 +270,8 @@ static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, in
     if (c.walk == HR_CUDA_WALK_LISTS) work->pieces = c.blocks_limit;
     work->cluster = hr_cuda_cluster_blocks(&c);
     work->shared = c.shared_bytes;
-    if (hr_cuda_asks_before(&c)) snprintf(work->unaligned, sizeof work->unaligned, "stage_%d_unaligned", i);
+    if (hr_cuda_checks_alignment(&c))
+        snprintf(work->unaligned, sizeof work->unaligned, "stage_%d_unaligned", i);
     return kernels.end ? add_grid(list, i, "_end", hr_cuda_end_blocks(&c), HR_CUDA_END_THREADS) : HR_OK;
 }
 

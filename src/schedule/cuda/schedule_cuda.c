@@ -104,12 +104,12 @@ static const char *partial_words(const hr_plan *plan, const hr_cuda_gemm *gemm) 
 }
 
 /* A product whose right operand is computed in registers has its sides exchanged. */
-static hr_status turn_product(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
-    hr_contract *turned = hr_arena_alloc(plan->arena, sizeof *turned);
-    bool turns;
+static hr_status swap_sides(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
+    hr_contract *swapped = hr_arena_alloc(plan->arena, sizeof *swapped);
+    bool swaps;
     if (plan->general || !hr_gemm_has_maps(plan)) return HR_OK;
-    HR_TRY(hr_gemm_turn(plan, stage, extents, turned, &turns));
-    if (turns) stage->contract = turned;
+    HR_TRY(hr_gemm_swap_sides(plan, stage, extents, swapped, &swaps));
+    if (swaps) stage->contract = swapped;
     return HR_OK;
 }
 
@@ -220,7 +220,7 @@ static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
     if (!unfused) HR_TRY(attend_backward(extents, plan));
     for (int i = 0; i < plan->stage_count; i++)
         if (plan->stages[i].schedule->kind == HR_SCHEDULE_CUDA_PRODUCT)
-            HR_TRY(turn_product(extents, plan, &plan->stages[i]));
+            HR_TRY(swap_sides(extents, plan, &plan->stages[i]));
     if (!unfused) HR_TRY(hr_gemm_walks_find(plan, extents));
     for (int i = 0; i < plan->stage_count; i++)
         if (plan->stages[i].schedule->kind == HR_SCHEDULE_CUDA_PRODUCT)

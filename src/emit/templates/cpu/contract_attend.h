@@ -129,7 +129,7 @@ static void contract_attend_begin_batch(struct contract_attend *attend) {
         attend->team[i].batch = attend->batch;
         contract_attend_pack(&attend->team[i]);
     }
-    contract_f32_meet(&attend->team[0]);
+    contract_f32_barrier(&attend->team[0]);
 }
 
 /* Called by every thread of a parallel region. `reaches`: what lies past a block's limit is 0 times a value.
@@ -151,6 +151,6 @@ static void contract_attend_run(struct contract_attend *attend, const struct arg
             const int64_t row = (left - 1) * blocks->rows;
             block(arguments, attend, row, contract_min(blocks->rows, m - row));
         }
-        contract_f32_meet(first);
+        contract_f32_barrier(first);
     }
 }

@@ -270,7 +270,7 @@ static int64_t contract_fxx_next(const struct contract_fxx_team *team) {
 }
 
 /* Returns when all threads of the team have come. */
-static void contract_fxx_meet(const struct contract_fxx_team *team) {
+static void contract_fxx_barrier(const struct contract_fxx_team *team) {
     if (team->blocks->team > 1) thread_barrier();
 }
 
@@ -320,7 +320,7 @@ static void contract_fxx_flat(const struct contract_fxx_team *team) {
     struct contract_fxx_range range = {.rows = product->m, .depth = team->blocks->depth};
     range.chunk = contract_fxx_chunk(team, range.depth);
     range.least = contract_fxx_pack_left(team, 0, product->m, 0, range.depth);
-    contract_fxx_meet(team);
+    contract_fxx_barrier(team);
     const int64_t panels = contract_ceil(product->n, team->choice->columns), group = contract_fxx_group(team);
     for (int64_t panel = group * contract_fxx_next(team); panel < panels;
          panel = group * contract_fxx_next(team))
@@ -368,10 +368,10 @@ static void contract_fxx_parts(const struct contract_fxx_team *team) {
     const int64_t parts = contract_max(1, contract_ceil(blocks->depth, blocks->k_block));
     const int64_t panels = contract_ceil(team->product->n, team->choice->columns);
     contract_fxx_rewind(team);
-    contract_fxx_meet(team);
+    contract_fxx_barrier(team);
     for (int64_t part = contract_fxx_next(team); part < parts; part = contract_fxx_next(team))
         contract_fxx_part(team, part);
-    contract_fxx_meet(team);
+    contract_fxx_barrier(team);
     const int64_t taken = parts + blocks->team; /* each thread has asked once in vain */
     for (int64_t i = contract_fxx_next(team) - taken; i < panels; i = contract_fxx_next(team) - taken)
         contract_fxx_add_parts(team, parts, i);
@@ -461,7 +461,7 @@ static void contract_fxx_block(const struct contract_fxx_team *team, const struc
     const int64_t whole = shares.whole, cut = shares.groups - whole;
     contract_fxx_rewind(team);
     contract_fxx_pack_block(team, block);
-    contract_fxx_meet(team);
+    contract_fxx_barrier(team);
     int64_t packed = -1;
     struct contract_fxx_range task = *block;
     task.chunk = contract_fxx_chunk(team, task.depth);
@@ -487,7 +487,7 @@ static void contract_fxx_blocks(const struct contract_fxx_team *team) {
             block.rows = contract_min(blocks->m_block, product->m - block.m);
             for (block.k = 0; block.k == 0 || block.k < blocks->depth; block.k += blocks->k_block) {
                 block.depth = contract_min(blocks->k_block, blocks->depth - block.k);
-                if (block.n + block.m + block.k > 0) contract_fxx_meet(team);
+                if (block.n + block.m + block.k > 0) contract_fxx_barrier(team);
                 contract_fxx_block(team, &block);
             }
         }
@@ -534,7 +534,7 @@ static void contract_fxx_run(const struct contract_fxx *product, const struct co
         one = contract_fxx_of_batch(product, team.batch, blocks.swapped);
         const int64_t depth = contract_depth(choice, contract_ceil(one.k, choice->together));
         cut.depth = contract_min(blocks.depth, depth);
-        if (team.batch != which) contract_fxx_meet(&team);
+        if (team.batch != which) contract_fxx_barrier(&team);
         if (blocks.thin)
             contract_fxx_thin(&team);
         else if (blocks.parts)

@@ -149,7 +149,7 @@ static void contract_fxx_thin(const struct contract_fxx_team *team) {
     FLOAT *tile = (FLOAT *)(team->own + team->blocks->tile);
     contract_fxx_rewind(team);
     contract_fxx_thin_left(team);
-    contract_fxx_meet(team);
+    contract_fxx_barrier(team);
     for (int64_t panel = contract_fxx_next(team); panel < panels; panel = contract_fxx_next(team)) {
         struct contract_fxx_range range = {.rows = team->product->m, .n = panel * width};
         range.columns = contract_min(width, team->product->n - range.n);

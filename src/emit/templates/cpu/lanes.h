@@ -319,7 +319,7 @@ static inline bool lanes_missing(vm wanted, row_lanes there, int count) {
 #endif
 
 /* Lane i gets lane i / times, a power of two. */
-static inline vi vi_spread(vi x, int times) {
+static inline vi vi_repeat(vi x, int times) {
     vi r = x;
 #if HR_LANES == 16
     __asm__("vpermd %1, %2, %0" : "=v"(r) : "v"(x), "v"(vi_iota() / times));
@@ -332,8 +332,8 @@ static inline vi vi_spread(vi x, int times) {
     return r;
 }
 
-static inline vf vf_spread(vf x, int times) {
-    return (vf)vi_spread((vi)x, times);
+static inline vf vf_repeat(vf x, int times) {
+    return (vf)vi_repeat((vi)x, times);
 }
 
 /* Lane i gets table[index of lane i % 16]; `table` is aligned and has 16 numbers. */

@@ -395,7 +395,7 @@ template <class P> static __device__ inline void split_leave(float *to, const sp
 }
 
 /* A warp's rows into shared memory. Pairs of columns 16 (lane % 4) + j and 8 further on are one lane's. */
-template <class P> static __device__ inline void split_meet(const split_rows<P> &g, float *to) {
+template <class P> static __device__ inline void split_share_sums(const split_rows<P> &g, float *to) {
     const int lane = (int)threadIdx.x % 32;
 #pragma unroll
     for (int r = 0; r < 2; r++) {
@@ -444,7 +444,7 @@ static __device__ inline void attention_split(const A &a, const attention_size s
     ptx_copy_wait<0>();
     __syncthreads();
     float *const met = (float *)staged_memory();
-    split_meet<P>(g, met + warp * 16 * memory::pitch);
+    split_share_sums<P>(g, met + warp * 16 * memory::pitch);
     __syncthreads();
 #pragma unroll 1
     for (int r = warp; r < 16 && item.m + r < size.m; r += P::warps) {

@@ -59,7 +59,7 @@ static __device__ inline void send_share(const T &x, T *slots, uint64_t *arrived
 
 /* As reduce_cluster, by messages. */
 template <int BLOCKS, class OP, class T>
-static __device__ inline T meet_cluster(T x, T *slots, uint64_t *arrived, int parity) {
+static __device__ inline T reduce_cluster_by_messages(T x, T *slots, uint64_t *arrived, int parity) {
     send_share<BLOCKS>(x, slots, arrived);
     wait_for_arrivals(arrived, parity);
     x = slots[0];
@@ -77,7 +77,8 @@ static __device__ inline int64_t take_rows(char *counter, int count) {
 
 /* One warp of a cluster tells all blocks the row that its first lane knows, the first thread of each block
  * expects it, and all threads hear it. */
-template <int BLOCKS> static __device__ inline void tell_row(int64_t *place, int64_t row, uint64_t *arrived) {
+template <int BLOCKS>
+static __device__ inline void publish_row(int64_t *place, int64_t row, uint64_t *arrived) {
     const uint32_t low = __shfl_sync(0xffffffffu, (uint32_t)row, 0);
     const uint32_t high = __shfl_sync(0xffffffffu, (uint32_t)((uint64_t)row >> 32), 0);
     if (threadIdx.x % 32 >= BLOCKS) return;
@@ -89,7 +90,7 @@ static __device__ inline void expect_row(uint64_t *arrived) {
     if (threadIdx.x == 0) expect_bytes(arrived, 8);
 }
 
-static __device__ inline int64_t hear_row(const int64_t *place, uint64_t *arrived, int parity) {
+static __device__ inline int64_t await_row(const int64_t *place, uint64_t *arrived, int parity) {
     wait_for_arrivals(arrived, parity);
     return *place;
 }

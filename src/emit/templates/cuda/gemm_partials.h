@@ -6,7 +6,7 @@
  * neighbours.
  */
 /* Of `keep` and what the lane whose number differs by BIT hands over, lane by lane the same order. */
-template <class S, int BIT> static __device__ inline float gemm_partial_meet(float keep, float send) {
+template <class S, int BIT> static __device__ inline float gemm_partial_exchange(float keep, float send) {
     return S::merge(keep, __shfl_xor_sync(0xffffffffu, send, BIT));
 }
 
@@ -33,18 +33,18 @@ static __device__ inline void gemm_leave_partial(const A &a, const gemm_size &si
         const bool far = lane & 16, odd = lane & 8;
         const float near_0 = S::merge(v[0], v[2]), near_1 = S::merge(v[1], v[3]);
         const float far_0 = S::merge(v[4], v[6]), far_1 = S::merge(v[5], v[7]);
-        const float even = gemm_partial_meet<S, 16>(far ? far_0 : near_0, far ? near_0 : far_0);
-        const float other = gemm_partial_meet<S, 16>(far ? far_1 : near_1, far ? near_1 : far_1);
-        float sum = gemm_partial_meet<S, 8>(odd ? other : even, odd ? even : other);
-        sum = gemm_partial_meet<S, 4>(sum, sum);
+        const float even = gemm_partial_exchange<S, 16>(far ? far_0 : near_0, far ? near_0 : far_0);
+        const float other = gemm_partial_exchange<S, 16>(far ? far_1 : near_1, far ? near_1 : far_1);
+        float sum = gemm_partial_exchange<S, 8>(odd ? other : even, odd ? even : other);
+        sum = gemm_partial_exchange<S, 4>(sum, sum);
         const int64_t at = n + lane % 4 * 2 + odd + far * 8;
         if (!(lane & 4) && at < size.n && m < size.m) S::store(a, m, at, sum);
     } else {
         const bool second = lane & 2;
         const float row = S::merge(S::merge(v[0], v[1]), S::merge(v[4], v[5]));
         const float next = S::merge(S::merge(v[2], v[3]), S::merge(v[6], v[7]));
-        float sum = gemm_partial_meet<S, 2>(second ? next : row, second ? row : next);
-        sum = gemm_partial_meet<S, 1>(sum, sum);
+        float sum = gemm_partial_exchange<S, 2>(second ? next : row, second ? row : next);
+        sum = gemm_partial_exchange<S, 1>(sum, sum);
         const int64_t at = m + lane / 4 + second * 8;
         if (!(lane & 1) && at < size.m && n < size.n) S::store(a, at, n, sum);
     }

@@ -409,7 +409,7 @@ static __device__ inline float thin_again(const A &a, const thin_item &item, int
     return sum;
 }
 
-template <class P> static __device__ inline void thin_meet(const thin_sums<P> &g, float *to) {
+template <class P> static __device__ inline void thin_share_sums(const thin_sums<P> &g, float *to) {
     const int lane = (int)threadIdx.x % 32;
 #pragma unroll
     for (int tile = 0; tile < 2; tile++)
@@ -515,7 +515,7 @@ static __device__ inline void gemm_thin(const A &a, const gemm_size size, float 
     ptx_copy_wait<0>();
     __syncthreads();
     float *const met = (float *)shared;
-    thin_meet<P>(sums, met + (k_warp * memory::rows + row_warp * 32) * memory::pitch);
+    thin_share_sums<P>(sums, met + (k_warp * memory::rows + row_warp * 32) * memory::pitch);
     __syncthreads();
     thin_leave<P>(a, item, met, odd, size, parts);
 }

@@ -3,11 +3,11 @@
 // Exponentials take as long as half a tile's products: only under products of somebody else are they free.
 
 // The groups queue their products in turns: 128 threads wait, 128 arrive.
-static __device__ inline void turn_take(int group) {
+static __device__ inline void order_wait(int group) {
     ptx_barrier_sync(1 + group, 256);
 }
 
-static __device__ inline void turn_pass(int group) {
+static __device__ inline void order_signal(int group) {
     ptx_barrier_arrive(1 + (group ^ 1), 256);
 }
 
@@ -18,11 +18,11 @@ static __device__ void consume(const attention_ring &ring, const arguments &args
     float o[64], s[64], shrink[2];
     uint32_t weights[8][4];
     ptx_mbarrier_wait(ring.q_full, 0);
-    if (group == 1) turn_pass(1); // the first turn is group 0's
+    if (group == 1) order_signal(1); // the first in order is group 0's
     ptx_mbarrier_wait(ring.k_full, 0);
-    turn_take(group);
+    order_wait(group);
     group_scores(s, q, ring.k);
-    if (group == 0 || tiles > 1) turn_pass(group); // nobody waits after the last
+    if (group == 0 || tiles > 1) order_signal(group); // nobody waits after the last
     ptx_wgmma_wait<0>();
     leave(ring.k_empty);
     soften<true>(s, rows, shrink, distance_of(query, (tiles - 1) * 128));
@@ -30,11 +30,11 @@ static __device__ void consume(const attention_ring &ring, const arguments &args
     for (int t = 1; t < tiles; t++) {
         const int place = t % stages, before = (t - 1) % stages;
         ptx_mbarrier_wait(ring.k_full + 8 * place, t / stages % 2);
-        turn_take(group);
+        order_wait(group);
         group_scores(s, q, ring.k + place * tile_bytes);
         ptx_mbarrier_wait(ring.v_full + 8 * before, (t - 1) / stages % 2);
         group_values(o, weights, ring.v + before * tile_bytes, t > 1);
-        if (group == 0 || t + 1 < tiles) turn_pass(group);
+        if (group == 0 || t + 1 < tiles) order_signal(group);
         ptx_wgmma_wait<1>(); // the scores are there, the sums go on
         leave(ring.k_empty + 8 * place);
         soften<false>(s, rows, shrink, 0);
