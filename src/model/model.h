@@ -107,8 +107,8 @@ struct hr_model {
     hr_extents extents; /* with room for T A P and an index */
     hr_model_number numbers[HR_RULES_MOST];
     hr_model_weight weights[HR_RULES_MOST];
-    hr_model_weight joined[HR_RULES_MOST]; /* of the text's joins, where all lie so: has_joined */
-    bool has_joined;
+    hr_model_weight joined[HR_RULES_MOST]; /* of the text's joins, where all lie so; else none */
+    int joined_count;
     hr_packed_weight *packed; /* one a weight of the file */
     hr_model_cache caches[HR_RULES_MOST];
     hr_dtype cache_dtype;

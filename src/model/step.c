@@ -60,13 +60,18 @@ static hr_status result_make(hr_step_builder *builder, const char *name, hr_dtyp
     return HR_OK;
 }
 
+/* What is cached goes to places that are data, and is read from there. */
+static bool goes_by_place(const hr_step_builder *builder) {
+    return builder->pages || !hr_device_memory_is_host(builder->model->device);
+}
+
 /* Where a result goes: into a cache, nowhere, or into a buffer of its own. By place it is a buffer that
  * goes into the cache afterwards: `put` is its name. */
 static hr_status result_place(hr_step_builder *builder, const hr_step_solving *solving, int argument,
                               const hr_argument *declared, const hr_operand_text *target, const char *put,
                               hr_operand *out) {
     const hr_model_cache *cache = hr_step_cache_named(builder->model, target->name);
-    if (cache && !builder->by_place) {
+    if (cache && !goes_by_place(builder)) {
         HR_TRY(hr_step_cache_take(builder, target, cache, out));
         return hr_step_shape(solving, argument, declared, out);
     }
@@ -136,7 +141,7 @@ static hr_status call_add(hr_step_builder *builder, const hr_model_kernel *of, h
         arrays[i] = i < given_count ? given[i].array : result.array;
     }
     HR_TRY(hr_sequence_call(builder->sequence, of->kernel, arrays, count));
-    return builder->by_place ? results_put(builder, targets, target_count) : HR_OK;
+    return goes_by_place(builder) ? results_put(builder, targets, target_count) : HR_OK;
 }
 
 /* The rows of a weight as numbers: rows_FORMAT over all of them, or halves_FORM. */
@@ -394,7 +399,7 @@ static hr_status statement_call(hr_step_builder *builder) {
     const hr_model_kernel *plain, *halves, *special = NULL;
     call_operands operands;
     HR_TRY(operands_take(builder, &operands));
-    if (builder->by_place && reads_cache(builder))
+    if (goes_by_place(builder) && reads_cache(builder))
         return builder->pages ? paged_call(builder, &operands) : cached_call(builder, &operands);
     HR_TRY(hr_model_kernel_find(model, statement->name, &plain));
     if (!plain) HR_TRY(hr_model_kernel_of(model, statement->name, file_kind(model), &plain));
@@ -475,12 +480,11 @@ hr_status hr_model_step_build(struct hr_model *model, int64_t tokens, int64_t an
     builder->tokens = tokens;
     builder->answers = answers;
     builder->pages = pages;
-    builder->by_place = pages || !hr_device_memory_is_host(model->device);
     builder->rounded.buffer = -1;
     builder->step_most = pages ? pages->most : model->context - tokens;
     /* model->packed: blocks are read by kernels of their own */
-    const bool alone = builder->by_place && tokens == 1 && !pages && !model->packed && model->has_joined &&
-                       model->text.alone.count > 0;
+    const bool alone = goes_by_place(builder) && tokens == 1 && !pages && !model->packed &&
+                       model->joined_count > 0 && model->text.alone.count > 0;
     builder->text = alone ? &model->text.alone : &model->text.step;
     builder->statement = builder->text->statements;
     extent_set(model, "T", (hr_step_size){tokens, 0});

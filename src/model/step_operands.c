@@ -72,8 +72,8 @@ hr_named_buffer *hr_step_buffer_named(hr_step_builder *builder, const char *name
 static const hr_model_weight *weight_named(const struct hr_model *model, const char *name) {
     for (int i = 0; i < model->text.weight_count; i++)
         if (strcmp(model->weights[i].name, name) == 0) return &model->weights[i];
-    for (int i = 0; i < model->text.join_count; i++)
-        if (model->has_joined && strcmp(model->joined[i].name, name) == 0) return &model->joined[i];
+    for (int i = 0; i < model->joined_count; i++)
+        if (strcmp(model->joined[i].name, name) == 0) return &model->joined[i];
     return NULL;
 }
 

@@ -36,7 +36,6 @@ typedef struct hr_step_builder {
     hr_named_buffer names[HR_STEP_NAMES_MOST];
     int name_count;
     const hr_model_pages *pages; /* NULL: one text, whose tokens follow each other in the caches */
-    bool by_place;               /* what is cached goes to places that are data, and is read from there */
     hr_sequence_array rounded;   /* what is there in fewer bits; buffer -1 = nothing */
     const hr_rounding *rounded_by;
 } hr_step_builder;

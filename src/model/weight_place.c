@@ -167,7 +167,7 @@ static void weights_join(struct hr_model *model) {
         if (!first || !made.layer[made.layers - 1]) return;
         model->joined[i] = made;
     }
-    model->has_joined = true;
+    model->joined_count = model->text.join_count;
 }
 
 /* ---- the whole ---- */
