@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+enum { DEPTH_MOST = 32 }; /* of an expression: what is deeper is not looked at */
+
 typedef struct backward_search {
     const hr_plan *plan;
     hr_backward *out;
@@ -161,11 +163,50 @@ static bool is_closed(backward_search *s) {
 
 /* The value of an element that one of the first two stages makes, or the expression itself. */
 static const hr_expr *made_from(const backward_search *s, const hr_expr *value) {
-    const hr_stage *stage = &s->plan->stages[s->out->stage[HR_BACKWARD_SCORES]];
-    for (int i = 0; i < stage->step_count && value->op == HR_OP_ELEMENT; i++)
-        if (s->plan->normal->statements[stage->steps[i].statement].tensor == value->tensor)
-            value = stage->steps[i].value;
+    for (int which = HR_BACKWARD_PRODUCTS; which >= HR_BACKWARD_SCORES; which--) {
+        const hr_stage *stage = &s->plan->stages[s->out->stage[which]];
+        for (int i = stage->step_count - 1; i >= 0 && value->op == HR_OP_ELEMENT; i--)
+            if (s->plan->normal->statements[stage->steps[i].statement].tensor == value->tensor &&
+                stage->steps[i].value != value)
+                value = stage->steps[i].value;
+    }
     return value;
+}
+
+/* It is 0 wherever the mask does not hold: weights are, and what they are a factor of. */
+static bool is_masked(const backward_search *s, const hr_expr *value, const hr_expr *mask, int depth) {
+    value = made_from(s, value);
+    if (depth == 0) return false;
+    switch (value->op) {
+    case HR_OP_NUMBER:
+        return hr_expr_is_zero(value);
+    case HR_OP_WHERE:
+        return (value->args[0] == mask || is_masked(s, value->args[1], mask, depth - 1)) &&
+               is_masked(s, value->args[2], mask, depth - 1);
+    case HR_OP_CONVERT:
+    case HR_OP_NEG:
+    case HR_OP_DIV:
+        return is_masked(s, value->args[0], mask, depth - 1);
+    case HR_OP_MUL:
+        return is_masked(s, value->args[0], mask, depth - 1) || is_masked(s, value->args[1], mask, depth - 1);
+    case HR_OP_ADD:
+    case HR_OP_SUB:
+        return is_masked(s, value->args[0], mask, depth - 1) && is_masked(s, value->args[1], mask, depth - 1);
+    default:
+        return false;
+    }
+}
+
+/* The condition of where(mask, ..., 0), which the value is or has as a factor, if gradients of scores are
+ * masked by it, too; NULL = there is none. */
+static hr_expr *mask_of(const backward_search *s, const hr_expr *value, int depth) {
+    value = made_from(s, value);
+    if (depth == 0) return NULL;
+    if (value->op == HR_OP_WHERE && hr_expr_is_zero(value->args[2]))
+        return is_masked(s, s->out->gradient, value->args[0], DEPTH_MOST) ? value->args[0] : NULL;
+    if (value->op != HR_OP_MUL && value->op != HR_OP_DIV && value->op != HR_OP_CONVERT) return NULL;
+    hr_expr *mask = mask_of(s, value->args[0], depth - 1);
+    return mask || value->op != HR_OP_MUL ? mask : mask_of(s, value->args[1], depth - 1);
 }
 
 /* What the last three products give. */
@@ -193,8 +234,7 @@ bool hr_backward_find(const hr_plan *plan, int scores, hr_backward *out) {
         if (between[t] && gives(&s, t)) return false;
     out->weight = before_rounding(contract_of(&s, HR_BACKWARD_VALUE)->left);
     out->gradient = before_rounding(contract_of(&s, HR_BACKWARD_KEY)->left);
-    const hr_expr *weight = made_from(&s, out->weight);
-    if (weight->op == HR_OP_WHERE && hr_expr_is_zero(weight->args[2])) out->mask = weight->args[0];
+    out->mask = mask_of(&s, out->weight, DEPTH_MOST);
     return true;
 }
 

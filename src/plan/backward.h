@@ -26,8 +26,9 @@ typedef struct hr_backward {
     const hr_expr
         *weight; /* of a key: what the gradient of its value is a sum by; over the scores' indices */
     const hr_expr *gradient; /* of a score, likewise for the gradients of queries and keys */
-    hr_expr *mask;           /* weights are where(mask, ..., 0); NULL = they have none */
-    bool *inner;             /* by tensor: of it the block in hand is enough */
+    hr_expr
+        *mask;   /* weights are where(mask, ..., 0), and gradients of scores 0 where they are; NULL = none */
+    bool *inner; /* by tensor: of it the block in hand is enough */
 } hr_backward;
 
 /* Whether the stage's scores are those of such five; memory for `out` is the plan's. */

@@ -147,3 +147,19 @@ void hr_attention_print_product(hr_printer *p, const char *name, const char *col
     hr_print(p, "        %s(d, a, b, accumulate);", function);
     hr_print(p, "    }");
 }
+
+hr_tensor_core hr_attention_warp_product(hr_dtype dtype) {
+    const hr_tensor_type type = dtype == HR_BF16 ? HR_TENSOR_BF16 : HR_TENSOR_F16;
+    return (hr_tensor_core){
+        .threads = HR_TENSOR_WARP, .a = type, .b = type, .sum = HR_TENSOR_SUM_F32, .columns = 8};
+}
+
+void hr_attention_print_warp_product(hr_printer *p, hr_dtype dtype) {
+    const hr_tensor_core product = hr_attention_warp_product(dtype);
+    char name[96];
+    hr_tensor_core_name(&product, name, sizeof name);
+    hr_print(p, "    static __device__ inline void multiply(float (&d)[4], const uint32_t (&a)[4], const "
+                "uint32_t (&b)[2]) {");
+    hr_print(p, "        %s(d, a, b);", name);
+    hr_print(p, "    }");
+}

@@ -29,5 +29,10 @@ void hr_attention_products(hr_dtype dtype, int scores, const int *widths, int co
 /* A member of a kernel's parameters: the product of that name into `columns` sums of a warpgroup. */
 void hr_attention_print_product(hr_printer *printer, const char *name, const char *columns,
                                 const hr_tensor_core *product);
+/* The product of a warp by mma.sync, and the member of a kernel's parameters that calls it: multiply(d, a,
+ * b).
+ */
+hr_tensor_core hr_attention_warp_product(hr_dtype dtype);
+void hr_attention_print_warp_product(hr_printer *printer, hr_dtype dtype);
 
 #endif

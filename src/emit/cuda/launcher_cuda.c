@@ -11,7 +11,7 @@
 
 #include <inttypes.h>
 
-enum { PORTABLE_CLUSTER = 8, STAGE_LAUNCHES = 3 /* of a product, at most */ };
+enum { PORTABLE_CLUSTER = 8, STAGE_LAUNCHES = 4 /* of attention's gradients */ };
 
 /* ---- launches with tensor maps ---- */
 

@@ -318,10 +318,8 @@ static void print_results(attention_printer *t) {
 /* ---- the kernel ---- */
 
 void hr_cuda_attention_products(const hr_cuda_attention *attention, hr_tensor_core *out) {
-    const hr_tensor_type type = attention->dtype == HR_BF16 ? HR_TENSOR_BF16 : HR_TENSOR_F16;
     if (attention->mainloop == HR_ATTENTION_SPLIT) {
-        out[0] = out[1] = (hr_tensor_core){
-            .threads = HR_TENSOR_WARP, .a = type, .b = type, .sum = HR_TENSOR_SUM_F32, .columns = 8};
+        out[0] = out[1] = hr_attention_warp_product(attention->dtype);
         return;
     }
     hr_attention_products(attention->dtype, attention->tile_n, &attention->wide, 1, out);
@@ -339,16 +337,11 @@ static void print_member(attention_printer *t, const char *type, const char *nam
 
 static void print_products(attention_printer *t) {
     hr_printer *p = t->p;
-    hr_tensor_core products[HR_ATTENTION_PRODUCTS];
-    hr_cuda_attention_products(t->attention, products);
     if (is_split(t)) {
-        char name[96];
-        hr_tensor_core_name(&products[0], name, sizeof name);
-        hr_print(p, "    static __device__ inline void multiply(float (&d)[4], const uint32_t (&a)[4], const "
-                    "uint32_t (&b)[2]) {");
-        hr_print(p, "        %s(d, a, b);", name);
-        hr_print(p, "    }");
+        hr_attention_print_warp_product(p, t->attention->dtype);
     } else {
+        hr_tensor_core products[HR_ATTENTION_PRODUCTS];
+        hr_cuda_attention_products(t->attention, products);
         hr_attention_print_product(p, "scores", "tile_n", &products[0]);
         hr_attention_print_product(p, "values", "wide", &products[1]);
     }

@@ -4,6 +4,7 @@
 #include "base/dtype.h"
 #include "emit/cuda/attention_side.h"
 #include "emit/cuda/stage_cuda.h"
+#include "emit/cuda/stage_cuda_classes.h"
 #include "emit/cuda/stage_cuda_contract.h"
 
 #include <inttypes.h>
@@ -22,19 +23,35 @@ static const hr_stage *stage_of(const backward_printer *t, hr_backward_stage whi
     return &t->p->plan->stages[t->backward->text.stage[which]];
 }
 
+static bool is_hopper(const backward_printer *t) {
+    return t->backward->mainloop == HR_BACKWARD_HOPPER;
+}
+
 static void print_sides(backward_printer *t) {
+    static const struct {
+        const char *name;
+        hr_backward_side side;
+        bool keys, wide;
+    } sides[] = {{"query", HR_BACKWARD_OF_QUERIES, false, false},
+                 {"key", HR_BACKWARD_OF_KEYS, true, false},
+                 {"given", HR_BACKWARD_GIVEN, false, true},
+                 {"value", HR_BACKWARD_OF_VALUES, true, true}};
     const hr_cuda_backward *b = t->backward;
     const hr_contract *s = t->scores, *p = t->products;
-    const hr_gemm_indices batch = {s->batch_count, s->batch}, queries = {s->m_count, s->m},
-                          keys = {s->n_count, s->n}, deep = {s->k_count, s->k}, wide = {p->k_count, p->k};
-    const hr_attention_side query = {s->left, b->dtype, batch, queries, deep, &b->query, 1, HR_GEMM_ELEMENTS},
-                            key = {s->right, b->dtype, batch, keys, deep, &b->key, 1, HR_GEMM_ELEMENTS},
-                            given = {p->left, b->dtype, batch, queries, wide, &b->given, 1, HR_GEMM_ELEMENTS},
-                            value = {p->right, b->dtype, batch, keys, wide, &b->value, 1, HR_GEMM_ELEMENTS};
-    hr_cuda_print_attention_side(t->p, t->number, "query", &query);
-    hr_cuda_print_attention_side(t->p, t->number, "key", &key);
-    hr_cuda_print_attention_side(t->p, t->number, "given", &given);
-    hr_cuda_print_attention_side(t->p, t->number, "value", &value);
+    for (size_t i = 0; i < sizeof sides / sizeof *sides; i++) {
+        const int at = sides[i].side;
+        const hr_contract *c = sides[i].wide ? p : s;
+        const hr_attention_side side = {.value = hr_cuda_backward_operand(t->p->plan, b, sides[i].side),
+                                        .dtype = b->dtype,
+                                        .batch = {s->batch_count, s->batch},
+                                        .rows = sides[i].keys ? (hr_gemm_indices){s->n_count, s->n}
+                                                              : (hr_gemm_indices){s->m_count, s->m},
+                                        .columns = {c->k_count, c->k},
+                                        .view = is_hopper(t) ? &b->view[at] : NULL,
+                                        .group = b->group[at],
+                                        .load = b->load[at]};
+        hr_cuda_print_attention_side(t->p, t->number, sides[i].name, &side);
+    }
 }
 
 /* ---- weights and gradients of scores ---- */
@@ -182,16 +199,23 @@ static void print_functions(backward_printer *t) {
 
 void hr_cuda_backward_products(const hr_cuda_backward *backward, hr_tensor_core *out) {
     const int widths[] = {backward->deep, backward->wide};
-    hr_attention_products(backward->dtype, backward->tile_n, widths, 2, out);
+    if (backward->mainloop == HR_BACKWARD_HOPPER)
+        hr_attention_products(backward->dtype, backward->tile_n, widths, 2, out);
+    else
+        out[0] = out[1] = out[2] = hr_attention_warp_product(backward->dtype);
 }
 
 static void print_products(backward_printer *t) {
     hr_printer *p = t->p;
-    hr_tensor_core products[HR_BACKWARD_PRODUCT_KINDS];
-    hr_cuda_backward_products(t->backward, products);
-    hr_attention_print_product(p, "scores", "tile_n", &products[0]);
-    hr_attention_print_product(p, "deep_sums", "deep", &products[1]);
-    hr_attention_print_product(p, "wide_sums", "wide", &products[2]);
+    if (is_hopper(t)) {
+        hr_tensor_core products[HR_BACKWARD_PRODUCT_KINDS];
+        hr_cuda_backward_products(t->backward, products);
+        hr_attention_print_product(p, "scores", "tile_n", &products[0]);
+        hr_attention_print_product(p, "deep_sums", "deep", &products[1]);
+        hr_attention_print_product(p, "wide_sums", "wide", &products[2]);
+    } else {
+        hr_attention_print_warp_product(p, t->backward->dtype);
+    }
     hr_print(p, "    static __device__ inline uint32_t pair_bits(float low, float high) {");
     hr_print(p, "        return %s_pair(low, high);", hr_dtype_name(t->backward->dtype));
     hr_print(p, "    }");
@@ -208,20 +232,33 @@ static void print_member(backward_printer *t, const char *type, const char *memb
     hr_print(p, "    }");
 }
 
+/* What the mainloop asks for. */
+static void print_numbers(backward_printer *t) {
+    hr_printer *p = t->p;
+    const hr_cuda_backward *b = t->backward;
+    const hr_backward_kernel *kernel = &b->kernel[t->keys];
+    const bool waits = t->keys && b->waits;
+    hr_print(p, "    static constexpr int tile_m = %d, tile_n = %d, places = %d, deep = %d, wide = %d;",
+             b->tile_m, b->tile_n, b->places, b->deep, b->wide);
+    if (is_hopper(t))
+        hr_print(
+            p, "    static constexpr int own_places = %d, producer_registers = %d, consumer_registers = %d;",
+            b->own_places, waits ? 24 : 40, waits ? 240 : 232);
+    else
+        hr_print(p, "    static constexpr int warps = %d, parts = %d, deep_part = %d, wide_part = %d;",
+                 b->threads / 32, kernel->parts, kernel->deep_part, kernel->wide_part);
+    hr_print(p, "    static constexpr bool keys = %s, masked = %s, listed = %s, open = %s, waits = %s;",
+             t->keys ? "true" : "false", b->bounds.bound ? "true" : "false", b->work_bytes ? "true" : "false",
+             !b->text.mask || b->bounds.whole || b->work_bytes ? "true" : "false", waits ? "true" : "false");
+    if (b->work_bytes) hr_print(p, "    typedef stage_%d_classes classes_of;", t->number);
+}
+
 static void print_shape(backward_printer *t) {
     hr_printer *p = t->p;
     const hr_cuda_backward *b = t->backward;
     const char *own[] = {"query", "given"}, *walk[] = {"key", "value"};
     hr_print(p, "struct stage_%d_%s {", t->number, t->keys ? "own_keys" : "own_queries");
-    hr_print(p, "    static constexpr int tile_m = %d, tile_n = %d, own_places = %d, places = %d;", b->tile_m,
-             b->tile_n, b->own_places, b->places);
-    hr_print(p, "    static constexpr int deep = %d, wide = %d;", b->deep, b->wide);
-    const bool waits = t->keys && b->waits, opens = !b->text.mask || b->bounds.whole;
-    hr_print(p, "    static constexpr int producer_registers = %d, consumer_registers = %d;", waits ? 24 : 40,
-             waits ? 240 : 232);
-    hr_print(p, "    static constexpr bool keys = %s, masked = %s, open = %s, waits = %s;",
-             t->keys ? "true" : "false", b->bounds.bound ? "true" : "false", opens ? "true" : "false",
-             waits ? "true" : "false");
+    print_numbers(t);
     for (int i = 0; i < 2; i++) {
         const char *kind = i ? "wide" : "deep";
         hr_print(p, "    typedef stage_%d_%s_side own_%s;", t->number, t->keys ? walk[i] : own[i], kind);
@@ -249,35 +286,62 @@ static void print_shape(backward_printer *t) {
     hr_print(p, "%s", "");
 }
 
-static void print_call(void *context) {
-    backward_printer *t = context;
+static void print_size(backward_printer *t, hr_stage_kernels others) {
     hr_printer *p = t->p;
     const hr_contract *c = t->scores;
     const char *queries = hr_emit_points(p, c->m, c->m_count), *keys = hr_emit_points(p, c->n, c->n_count);
-    hr_cuda_print_overlap(p, t->number, (hr_stage_kernels){.end = !t->keys});
-    hr_print(p, "const backward_size size = {%s, %s, %s, %" PRId64 "};",
+    hr_cuda_print_overlap(p, t->number, others);
+    hr_print(p, "const backward_size size = {%s, %s, %s, %" PRId64 ", %s};",
              hr_emit_points(p, c->batch, c->batch_count), t->keys ? keys : queries, t->keys ? queries : keys,
-             t->backward->section);
-    hr_print(p, "const stage_%d_maps maps = %s;", t->number,
-             t->boxes ? "{&own_deep, &own_wide, &walk_deep, &walk_wide}" : "{}");
-    hr_print(p, "attention_backward<stage_%d_%s, %s>(a, size, maps);", t->number,
-             t->keys ? "own_keys" : "own_queries", t->boxes ? "true" : "false");
+             t->backward->section, t->backward->work_bytes ? "(int *)a.scratch" : "nullptr");
 }
 
-static void print_kernel(backward_printer *t, bool boxes) {
+/* The kernel that lists tiles. */
+static void print_begin_kernel(void *context) {
+    backward_printer *t = context;
+    print_size(t, (hr_stage_kernels){.begin = t->keys, .end = true});
+    hr_print(t->p, "attention_backward_classify<stage_%d_%s>(a, size);", t->number,
+             t->keys ? "own_keys" : "own_queries");
+}
+
+static void print_call(void *context) {
+    backward_printer *t = context;
     hr_printer *p = t->p;
-    const char *map = "const __grid_constant__ tensor_map";
-    const char *maps =
-        hr_format(p, "%s own_deep, %s own_wide, %s walk_deep, %s walk_wide, ", map, map, map, map);
-    t->boxes = boxes;
+    const char *shape = hr_format(p, "stage_%d_%s", t->number, t->keys ? "own_keys" : "own_queries"),
+               *boxes = t->boxes ? "true" : "false";
+    print_size(t, (hr_stage_kernels){.begin = t->backward->work_bytes > 0, .end = !t->keys});
+    if (!is_hopper(t)) {
+        hr_print(p, "attention_backward_ampere<%s, %s>(a, size);", shape, boxes);
+        return;
+    }
+    hr_print(p, "const stage_%d_maps maps = %s;", t->number,
+             t->boxes ? "{&own_deep, &own_wide, &walk_deep, &walk_wide}" : "{}");
+    hr_print(p, "attention_backward<%s, %s>(a, size, maps);", shape, boxes);
+}
+
+static void print_kernel(backward_printer *t, const char *suffix, int threads, const char *maps,
+                         void (*print)(void *)) {
     hr_cuda_print_function(
-        p,
-        hr_format(p,
+        t->p,
+        hr_format(t->p,
                   "extern \"C\" __global__ void __launch_bounds__(%d, 1) stage_%d%s%s(%sconst "
                   "__grid_constant__ arguments a)",
-                  t->backward->threads, t->number, t->keys ? "_keys" : "", boxes ? "" : "_unaligned",
-                  boxes ? maps : ""),
-        print_call, t);
+                  threads, t->number, t->keys ? "_keys" : "", suffix, maps),
+        print, t);
+}
+
+/* That of the owners in hand. */
+static void print_kernels(backward_printer *t) {
+    const char *map = "const __grid_constant__ tensor_map",
+               *maps = hr_format(t->p, "%s own_deep, %s own_wide, %s walk_deep, %s walk_wide, ", map, map,
+                                 map, map);
+    const int threads = t->backward->threads;
+    print_shape(t);
+    if (t->backward->work_bytes) print_kernel(t, "_begin", HR_BACKWARD_BEGIN_THREADS, "", print_begin_kernel);
+    t->boxes = true;
+    print_kernel(t, "", threads, is_hopper(t) ? maps : "", print_call);
+    t->boxes = false;
+    print_kernel(t, "_unaligned", threads, "", print_call);
 }
 
 hr_status hr_emit_backward_cuda(hr_printer *p, const hr_cuda_backward *backward) {
@@ -294,17 +358,21 @@ hr_status hr_emit_backward_cuda(hr_printer *p, const hr_cuda_backward *backward)
     p->outer_count = 0;
     for (int i = 0; i < HR_BACKWARD_STAGES; i++)
         hr_print(p, "/* %s */", p->plan->stages[stage[i]].name);
-    hr_print(p, "struct stage_%d_maps {", t.number);
-    hr_print(p, "    const void *own_deep, *own_wide, *walk_deep, *walk_wide;");
-    hr_print(p, "};");
-    hr_print(p, "%s", "");
+    if (is_hopper(&t)) {
+        hr_print(p, "struct stage_%d_maps {", t.number);
+        hr_print(p, "    const void *own_deep, *own_wide, *walk_deep, *walk_wide;");
+        hr_print(p, "};");
+        hr_print(p, "%s", "");
+    }
     print_sides(&t);
     print_functions(&t);
+    hr_printer_stage(p, stage_of(&t, HR_BACKWARD_SCORES));
+    p->vector = p->fast = false;
+    if (backward->work_bytes)
+        hr_cuda_print_attention_classes(p, t.number, t.scores, backward->text.mask, &backward->classes);
     for (int keys = 0; keys < 2; keys++) {
         t.keys = keys;
-        print_shape(&t);
-        print_kernel(&t, true);
-        print_kernel(&t, false);
+        print_kernels(&t);
     }
     return hr_text_status(p->out);
 }

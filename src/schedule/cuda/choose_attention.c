@@ -89,9 +89,10 @@ static void ungroup(const hr_plan *plan, const hr_contract *scores, const int64_
     }
 }
 
-/* The same for an operand that neighbouring batches share: the axis has an element for all of them. */
-static hr_status shared_view(const hr_plan *plan, const hr_contract *scores, const int64_t *extents,
-                             const hr_expr *e, hr_gemm_indices inner, hr_gemm_view *view, int64_t *group) {
+/* The axis of what batches share has an element for all of them. */
+hr_status hr_cuda_attention_view(const hr_plan *plan, const hr_contract *scores, const int64_t *extents,
+                                 const hr_expr *e, hr_gemm_indices inner, hr_gemm_view *view,
+                                 int64_t *group) {
     hr_gemm_indices batch = {scores->batch_count, scores->batch}, keys = {scores->n_count, scores->n};
     hr_expr *subscripts[HR_AXES_MAX];
     ungroup(plan, scores, extents, e, subscripts, group);
@@ -106,8 +107,9 @@ static hr_status views_of(const hr_plan *plan, const hr_contract *scores, const 
                     deep = {scores->k_count, scores->k}, wide = {values->n_count, values->n};
     const hr_expr *q = scores->left;
     HR_TRY(hr_gemm_view_make(plan, extents, q->tensor, q->args, deep, rows, batch, &out->query));
-    HR_TRY(shared_view(plan, scores, extents, scores->right, deep, &out->key, &out->key_group));
-    return shared_view(plan, scores, extents, out->softmax.value, wide, &out->value, &out->value_group);
+    HR_TRY(hr_cuda_attention_view(plan, scores, extents, scores->right, deep, &out->key, &out->key_group));
+    return hr_cuda_attention_view(plan, scores, extents, out->softmax.value, wide, &out->value,
+                                  &out->value_group);
 }
 
 /* Its one result is 16 bits wide, and a row of values lies in whole 16 bytes. */
@@ -325,9 +327,8 @@ static void explain(const hr_plan *plan, hr_cuda_attention *out) {
 
 /* ---- few queries ---- */
 
-/* By chunks where a row of it is whole pieces of 16 bytes, wherever it is. */
-static hr_status load_of(const hr_plan *plan, const int64_t *extents, const hr_expr *e, int inner,
-                         hr_gemm_load *out) {
+hr_status hr_cuda_attention_load(const hr_plan *plan, const int64_t *extents, const hr_expr *e, int inner,
+                                 hr_gemm_load *out) {
     const hr_tensor *tensor = &plan->normal->tensors[e->tensor];
     const hr_expr *last = tensor->rank ? e->args[tensor->rank - 1] : NULL;
     int64_t size = 0;
@@ -346,10 +347,11 @@ static hr_status choose_loads(const hr_plan *plan, const hr_contract *scores, co
                               const int64_t *extents, hr_cuda_attention *out) {
     const int deep = scores->k[scores->k_count - 1], wide = values->n[values->n_count - 1];
     if (scores->k_count == 1) {
-        HR_TRY(load_of(plan, extents, scores->left, deep, &out->query_load));
-        HR_TRY(load_of(plan, extents, scores->right, deep, &out->key_load));
+        HR_TRY(hr_cuda_attention_load(plan, extents, scores->left, deep, &out->query_load));
+        HR_TRY(hr_cuda_attention_load(plan, extents, scores->right, deep, &out->key_load));
     }
-    if (values->n_count == 1) HR_TRY(load_of(plan, extents, out->softmax.value, wide, &out->value_load));
+    if (values->n_count == 1)
+        HR_TRY(hr_cuda_attention_load(plan, extents, out->softmax.value, wide, &out->value_load));
     return HR_OK;
 }
 

@@ -65,6 +65,14 @@ bool hr_cuda_attention_takes(const hr_plan *plan, const hr_expr *e, hr_dtype dty
 /* Heads of so many bytes that go together: the L2 holds all of them. */
 int64_t hr_cuda_attention_section(int64_t bytes, int64_t heads);
 
+/* A box of an operand of `inner` columns that neighbouring batches may share: h // by for their last index h;
+ * *group: by, 1 where they do not. */
+hr_status hr_cuda_attention_view(const hr_plan *plan, const hr_contract *scores, const int64_t *extents,
+                                 const hr_expr *e, hr_gemm_indices inner, hr_gemm_view *view, int64_t *group);
+/* By chunks where a row of `inner` is whole pieces of 16 bytes, wherever it is. */
+hr_status hr_cuda_attention_load(const hr_plan *plan, const int64_t *extents, const hr_expr *e, int inner,
+                                 hr_gemm_load *out);
+
 /* What follows the second product reads the tensor, which the region makes: of a row there is one, in memory.
  */
 bool hr_cuda_attention_reads(const hr_plan *plan, const hr_region *region, int tensor);

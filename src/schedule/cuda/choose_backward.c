@@ -9,8 +9,8 @@
 
 #include <stdio.h>
 
-/* WIDTH_MOST: a thread's sums of both gradients are registers, deep + wide of them by two. SUMS_MOST: with
- * more there are none for what the next tile needs. */
+/* Of wgmma. WIDTH_MOST: a thread's sums of both gradients are registers, deep + wide of them by two.
+ * SUMS_MOST: with more there are none for what the next tile needs. */
 enum {
     TILE_M = 128,
     TILE_N = 64,
@@ -22,6 +22,17 @@ enum {
     BARRIERS = 32 /* bytes of those of owned rows */
 };
 
+/* Of mma.sync: rows of a warp's products, owned rows of a block; columns that a block sums, each half a
+ * register of a thread. */
+enum { WARP_ROWS = 16, WARPS = 4, PART_STEP = 16, PART_MOST = 256, RING_PLACES = 2, ANY_WIDTH_MOST = 256 };
+
+/* Tiles whose classes have room in the shared memory that every kernel may have. */
+enum { LISTED_MOST = 48 << 10 };
+
+typedef struct backward_sizes {
+    int64_t batch, queries, keys, deep, wide;
+} backward_sizes;
+
 static const hr_contract *contract_of(const hr_plan *plan, const hr_cuda_backward *b,
                                       hr_backward_stage which) {
     return plan->stages[b->text.stage[which]].contract;
@@ -31,21 +42,42 @@ static bool is_width(int64_t width) {
     return width >= WIDTH_STEP && width <= WIDTH_MOST && width % WIDTH_STEP == 0;
 }
 
-static hr_status view_of(const hr_plan *plan, const int64_t *extents, const hr_contract *c, const hr_expr *e,
-                         bool right, hr_gemm_view *view) {
-    const hr_gemm_indices batch = {c->batch_count, c->batch}, deep = {c->k_count, c->k},
-                          rows = right ? (hr_gemm_indices){c->n_count, c->n}
-                                       : (hr_gemm_indices){c->m_count, c->m};
-    return hr_gemm_view_make(plan, extents, e->tensor, e->args, deep, rows, batch, view);
+const hr_expr *hr_cuda_backward_operand(const hr_plan *plan, const hr_cuda_backward *b,
+                                        hr_backward_side side) {
+    const bool scores = side == HR_BACKWARD_OF_QUERIES || side == HR_BACKWARD_OF_KEYS;
+    const hr_contract *c = contract_of(plan, b, scores ? HR_BACKWARD_SCORES : HR_BACKWARD_PRODUCTS);
+    return side == HR_BACKWARD_OF_QUERIES || side == HR_BACKWARD_GIVEN ? c->left : c->right;
 }
 
+/* Queries and what is given have a row for each query and batch; batches may share keys and values. */
 static hr_status views_of(const hr_plan *plan, const int64_t *extents, hr_cuda_backward *out) {
-    const hr_contract *scores = contract_of(plan, out, HR_BACKWARD_SCORES),
-                      *products = contract_of(plan, out, HR_BACKWARD_PRODUCTS);
-    HR_TRY(view_of(plan, extents, scores, scores->left, false, &out->query));
-    HR_TRY(view_of(plan, extents, scores, scores->right, true, &out->key));
-    HR_TRY(view_of(plan, extents, products, products->left, false, &out->given));
-    return view_of(plan, extents, products, products->right, true, &out->value);
+    for (int side = 0; side < HR_BACKWARD_SIDES; side++) {
+        const hr_expr *e = hr_cuda_backward_operand(plan, out, side);
+        const bool deep = side == HR_BACKWARD_OF_QUERIES || side == HR_BACKWARD_OF_KEYS;
+        const hr_contract *c = contract_of(plan, out, deep ? HR_BACKWARD_SCORES : HR_BACKWARD_PRODUCTS);
+        const hr_gemm_indices batch = {c->batch_count, c->batch}, rows = {c->m_count, c->m},
+                              inner = {c->k_count, c->k};
+        out->group[side] = 1;
+        if (side == HR_BACKWARD_OF_QUERIES || side == HR_BACKWARD_GIVEN)
+            HR_TRY(
+                hr_gemm_view_make(plan, extents, e->tensor, e->args, inner, rows, batch, &out->view[side]));
+        else
+            HR_TRY(hr_cuda_attention_view(plan, c, extents, e, inner, &out->view[side], &out->group[side]));
+    }
+    return HR_OK;
+}
+
+static hr_status loads_of(const hr_plan *plan, const int64_t *extents, hr_cuda_backward *out) {
+    for (int side = 0; side < HR_BACKWARD_SIDES; side++) {
+        const bool deep = side == HR_BACKWARD_OF_QUERIES || side == HR_BACKWARD_OF_KEYS;
+        const hr_contract *c = contract_of(plan, out, deep ? HR_BACKWARD_SCORES : HR_BACKWARD_PRODUCTS);
+        out->group[side] = 1;
+        out->load[side] = HR_GEMM_ELEMENTS;
+        if (c->k_count == 1)
+            HR_TRY(hr_cuda_attention_load(plan, extents, hr_cuda_backward_operand(plan, out, side), c->k[0],
+                                          &out->load[side]));
+    }
+    return HR_OK;
 }
 
 /* ---- what is one for each query ---- */
@@ -102,23 +134,40 @@ static void find_of_query(const hr_plan *plan, hr_cuda_backward *out) {
                 out->of_query[k--] = out->of_query[--out->of_query_count];
 }
 
-/* In words, what keeps the kernels from it; NULL = nothing. */
-static const char *refusal(const hr_plan *plan, hr_cuda_backward *out, int64_t batch, int64_t queries,
-                           int64_t keys, int64_t deep, int64_t wide) {
-    const hr_contract *scores = contract_of(plan, out, HR_BACKWARD_SCORES),
-                      *products = contract_of(plan, out, HR_BACKWARD_PRODUCTS);
-    const hr_expr *sides[] = {scores->left, scores->right, products->left, products->right};
-    if (plan->limits.compute != 90 || !plan->limits.tensor_maps) return "the device is no Hopper";
-    out->dtype = hr_cuda_attention_takes(plan, sides[0], HR_BF16) ? HR_BF16 : HR_F16;
-    for (int i = 0; i < 4; i++)
-        if (!hr_cuda_attention_takes(plan, sides[i], out->dtype))
+/* ---- which of them ---- */
+
+/* In words, what keeps both from it; NULL = nothing. */
+static const char *refusal(const hr_plan *plan, const backward_sizes *sizes, hr_cuda_backward *out) {
+    if (plan->limits.compute < 80) return "the device has no tensor cores for it";
+    out->dtype =
+        hr_cuda_attention_takes(plan, hr_cuda_backward_operand(plan, out, HR_BACKWARD_OF_QUERIES), HR_BF16)
+            ? HR_BF16
+            : HR_F16;
+    for (int side = 0; side < HR_BACKWARD_SIDES; side++)
+        if (!hr_cuda_attention_takes(plan, hr_cuda_backward_operand(plan, out, side), out->dtype))
             return "queries, keys, values and the result's gradient are not all plain elements of bf16, or "
                    "of f16";
-    if (!is_width(deep) || !is_width(wide))
-        return "a query or a value is not a multiple of 8 elements, up to 128";
-    if (hr_saturate_product(batch, queries > keys ? queries : keys) > INT32_MAX)
+    if (sizes->deep < 1 || sizes->wide < 1 || sizes->deep > ANY_WIDTH_MOST || sizes->wide > ANY_WIDTH_MOST)
+        return "a query or a value has more than 256 elements, or none";
+    const int64_t most = sizes->queries > sizes->keys ? sizes->queries : sizes->keys;
+    if (hr_saturate_product(sizes->batch, most) > INT32_MAX / 2)
         return "it has more queries or keys than 32 bits count";
     return NULL;
+}
+
+/* What keeps wgmma from it; NULL = nothing. */
+static hr_status hopper_refusal(const hr_plan *plan, const backward_sizes *sizes, const int64_t *extents,
+                                hr_cuda_backward *out, const char **why) {
+    *why = NULL;
+    if (plan->limits.compute != 90 || !plan->limits.tensor_maps)
+        *why = "the device is no Hopper";
+    else if (!is_width(sizes->deep) || !is_width(sizes->wide))
+        *why = "a query or a value is not a multiple of 8 elements, up to 128";
+    if (*why) return HR_OK;
+    HR_TRY(views_of(plan, extents, out));
+    for (int side = 0; side < HR_BACKWARD_SIDES; side++)
+        if (!out->view[side].rank) *why = "the copy engine cannot walk what it reads";
+    return HR_OK;
 }
 
 /* They take turns. */
@@ -127,12 +176,12 @@ static int64_t blocks_of(const hr_plan *plan, int64_t batch, int64_t rows) {
     return items < plan->limits.threads ? items : plan->limits.threads;
 }
 
-static void tile_take(const hr_plan *plan, int64_t batch, int64_t queries, int64_t keys,
-                      hr_cuda_backward *out) {
-    const int64_t spans = (out->deep + SPAN - 1) / SPAN + (out->wide + SPAN - 1) / SPAN;
+static void hopper_take(const hr_plan *plan, const backward_sizes *sizes, hr_cuda_backward *out) {
+    const int64_t spans = hr_divide_up(out->deep, SPAN) + hr_divide_up(out->wide, SPAN);
     const int64_t own = spans * TILE_M * SPAN * 2,
                   place = (spans * SPAN * 2 + out->of_query_count * 4) * TILE_N + 16;
     const int64_t shared = plan->limits.shared_bytes - BARRIERS;
+    out->mainloop = HR_BACKWARD_HOPPER;
     out->tile_m = TILE_M;
     out->tile_n = TILE_N;
     out->threads = 3 * 128;
@@ -141,31 +190,103 @@ static void tile_take(const hr_plan *plan, int64_t batch, int64_t queries, int64
     const int64_t room = (shared - out->own_places * own) / place;
     out->places = room < PLACES_MOST ? (int)room : PLACES_MOST;
     out->shared_bytes = out->own_places * own + out->places * place + BARRIERS;
-    out->query_blocks = blocks_of(plan, batch, queries);
-    out->key_blocks = blocks_of(plan, batch, keys);
-    const int64_t bytes = 2 * (queries + keys) * (out->deep + out->wide);
-    out->section = hr_cuda_attention_section(bytes, batch);
+    out->kernel[0].blocks = blocks_of(plan, sizes->batch, sizes->queries);
+    out->kernel[1].blocks = blocks_of(plan, sizes->batch, sizes->keys);
+}
+
+/* Columns of a block where an item has so many. */
+static int part_of(int columns, int parts) {
+    return (int)hr_divide_up(hr_divide_up(columns, PART_STEP), parts) * PART_STEP;
+}
+
+/* False where shared memory has no room for it. */
+static bool ampere_take(const hr_plan *plan, const backward_sizes *sizes, hr_cuda_backward *out) {
+    const int64_t spans = hr_divide_up(out->deep, SPAN) + hr_divide_up(out->wide, SPAN);
+    out->mainloop = HR_BACKWARD_AMPERE;
+    out->tile_m = WARPS * WARP_ROWS;
+    out->threads = WARPS * 32;
+    out->own_places = 1;
+    out->places = RING_PLACES;
+    for (out->tile_n = 2 * WARP_ROWS; out->tile_n >= WARP_ROWS; out->tile_n -= WARP_ROWS) {
+        const int64_t place = (spans * SPAN * 2 + out->of_query_count * 4) * out->tile_n;
+        out->shared_bytes = spans * out->tile_m * SPAN * 2 + out->places * place;
+        if (out->shared_bytes <= plan->limits.shared_bytes) break;
+    }
+    for (int keys = 0; keys < 2; keys++) {
+        hr_backward_kernel *kernel = &out->kernel[keys];
+        const int sums = part_of(out->deep, 1) + (keys ? part_of(out->wide, 1) : 0);
+        kernel->parts = sums > PART_MOST ? 2 : 1;
+        kernel->deep_part = part_of(out->deep, kernel->parts);
+        kernel->wide_part = part_of(out->wide, kernel->parts);
+        kernel->blocks =
+            sizes->batch * kernel->parts * hr_divide_up(keys ? sizes->keys : sizes->queries, out->tile_m);
+    }
+    return out->tile_n >= WARP_ROWS;
+}
+
+/* Lists of tiles for a mask that is more than bounds. */
+static hr_status lists_take(const hr_plan *plan, const hr_contract *scores, const backward_sizes *sizes,
+                            const int64_t *extents, hr_cuda_backward *out) {
+    const int64_t most = sizes->queries > sizes->keys ? sizes->queries : sizes->keys;
+    int64_t batches;
+    if (out->bounds.whole || hr_divide_up(most, out->tile_n) > LISTED_MOST ||
+        !hr_mask_classes_find(plan, scores, out->text.mask, &out->classes))
+        return HR_OK;
+    HR_TRY(hr_plan_points(plan, out->classes.batch, out->classes.batch_count, extents, &batches));
+    for (int keys = 0; keys < 2; keys++) {
+        const int64_t own = keys ? sizes->keys : sizes->queries, walk = keys ? sizes->queries : sizes->keys;
+        const int64_t tiles = hr_divide_up(walk, out->tile_n);
+        hr_backward_kernel *kernel = &out->kernel[keys];
+        kernel->begin_blocks = hr_saturate_product(batches, hr_divide_up(own, out->tile_m));
+        kernel->begin_shared_bytes = hr_divide_up(tiles, 16) * 16;
+        const int64_t bytes = hr_saturate_product(kernel->begin_blocks, (tiles + 2) * (int64_t)sizeof(int));
+        if (bytes > out->work_bytes) out->work_bytes = bytes;
+    }
+    return HR_OK;
+}
+
+static void explain(hr_cuda_backward *out) {
+    snprintf(out->why, sizeof out->why,
+             "two kernels with the other products of attention's gradients, on the tensor cores by %s: "
+             "scores are made again in registers, weights are rounded to %s%s",
+             out->mainloop == HR_BACKWARD_HOPPER ? "wgmma" : "mma.sync", hr_dtype_name(out->dtype),
+             out->work_bytes     ? "; a kernel before each lists the tiles that the mask leaves"
+             : out->bounds.bound ? ", keys past the mask are left out"
+                                 : "");
+}
+
+static hr_status sizes_of(const hr_plan *plan, const int64_t *extents, const hr_cuda_backward *b,
+                          backward_sizes *out) {
+    const hr_contract *s = contract_of(plan, b, HR_BACKWARD_SCORES),
+                      *p = contract_of(plan, b, HR_BACKWARD_PRODUCTS);
+    HR_TRY(hr_plan_points(plan, s->batch, s->batch_count, extents, &out->batch));
+    HR_TRY(hr_plan_points(plan, s->m, s->m_count, extents, &out->queries));
+    HR_TRY(hr_plan_points(plan, s->n, s->n_count, extents, &out->keys));
+    HR_TRY(hr_plan_points(plan, s->k, s->k_count, extents, &out->deep));
+    return hr_plan_points(plan, p->k, p->k_count, extents, &out->wide);
 }
 
 hr_status hr_cuda_backward_choose(const hr_plan *plan, int scores, const int64_t *extents,
                                   hr_cuda_backward *out) {
-    int64_t batch, queries, keys, deep, wide;
+    backward_sizes sizes;
+    const char *slow = NULL;
     *out = (hr_cuda_backward){0};
     out->found = hr_backward_find(plan, scores, &out->text);
     if (!out->found) return HR_OK;
-    const hr_contract *s = contract_of(plan, out, HR_BACKWARD_SCORES),
-                      *p = contract_of(plan, out, HR_BACKWARD_PRODUCTS);
-    HR_TRY(hr_plan_points(plan, s->batch, s->batch_count, extents, &batch));
-    HR_TRY(hr_plan_points(plan, s->m, s->m_count, extents, &queries));
-    HR_TRY(hr_plan_points(plan, s->n, s->n_count, extents, &keys));
-    HR_TRY(hr_plan_points(plan, s->k, s->k_count, extents, &deep));
-    HR_TRY(hr_plan_points(plan, p->k, p->k_count, extents, &wide));
-    const char *why = refusal(plan, out, batch, queries, keys, deep, wide);
+    const hr_contract *s = contract_of(plan, out, HR_BACKWARD_SCORES);
+    HR_TRY(sizes_of(plan, extents, out, &sizes));
+    const char *why = refusal(plan, &sizes, out);
     if (!why) {
-        HR_TRY(views_of(plan, extents, out));
-        if (!out->query.rank || !out->given.rank || !out->key.rank || !out->value.rank)
-            why =
-                "the copy engine cannot walk what it reads: an axis has a gap, or rows are no whole 16 bytes";
+        out->deep = (int)sizes.deep;
+        out->wide = (int)sizes.wide;
+        find_of_query(plan, out);
+        HR_TRY(hopper_refusal(plan, &sizes, extents, out, &slow));
+        if (!slow)
+            hopper_take(plan, &sizes, out);
+        else if (ampere_take(plan, &sizes, out))
+            HR_TRY(loads_of(plan, extents, out));
+        else
+            why = "shared memory has no room for its tiles";
     }
     if (why) {
         snprintf(out->why, sizeof out->why, "not one with the other products of attention's gradients: %s",
@@ -173,14 +294,10 @@ hr_status hr_cuda_backward_choose(const hr_plan *plan, int scores, const int64_t
         return HR_OK;
     }
     out->fits = true;
-    out->deep = (int)deep;
-    out->wide = (int)wide;
     if (out->text.mask) hr_key_bounds_find(plan, s, out->text.mask, &out->bounds);
-    find_of_query(plan, out);
-    tile_take(plan, batch, queries, keys, out);
-    snprintf(out->why, sizeof out->why,
-             "two kernels with the other products of attention's gradients, on the tensor cores by wgmma: "
-             "scores are made again in registers, weights are rounded to %s%s",
-             hr_dtype_name(out->dtype), out->bounds.bound ? ", keys past the mask are left out" : "");
+    HR_TRY(lists_take(plan, s, &sizes, extents, out));
+    out->section =
+        hr_cuda_attention_section(2 * (sizes.queries + sizes.keys) * (sizes.deep + sizes.wide), sizes.batch);
+    explain(out);
     return HR_OK;
 }

@@ -14,7 +14,9 @@ hr_status hr_cuda_work_bytes(const hr_plan *plan, const int64_t *extents, int64_
         const hr_stage *stage = &plan->stages[i];
         hr_cuda_gemm gemm = {0};
         const hr_cuda_attention *attention = hr_cuda_attention_of(stage);
+        const hr_cuda_backward *backward = hr_cuda_backward_of(stage);
         if (attention && attention->work_bytes > *most) *most = attention->work_bytes;
+        if (backward && backward->work_bytes > *most) *most = backward->work_bytes;
         if (hr_cuda_is_joined(stage) || (plan->general && hr_stage_is_ordered(stage))) continue;
         if (hr_cuda_is_product(stage))
             HR_TRY(hr_cuda_gemm_choose(plan, stage, extents, hr_gemm_mainloop_most(plan), &gemm));
@@ -125,12 +127,14 @@ static hr_status attention_maps(const hr_plan *plan, const int64_t *extents,
 
 static hr_status backward_maps(const hr_plan *plan, const int64_t *extents, const hr_cuda_backward *b,
                                bool keys, int64_t work, hr_launch *launch) {
-    const hr_gemm_view *views[] = {keys ? &b->key : &b->query, keys ? &b->value : &b->given,
-                                   keys ? &b->query : &b->key, keys ? &b->given : &b->value};
+    static const hr_backward_side sides[2][4] = {
+        {HR_BACKWARD_OF_QUERIES, HR_BACKWARD_GIVEN, HR_BACKWARD_OF_KEYS, HR_BACKWARD_OF_VALUES},
+        {HR_BACKWARD_OF_KEYS, HR_BACKWARD_OF_VALUES, HR_BACKWARD_OF_QUERIES, HR_BACKWARD_GIVEN}};
+    if (b->mainloop != HR_BACKWARD_HOPPER) return HR_OK;
     launch->map_count = 4;
     for (int i = 0; i < launch->map_count; i++) {
         const hr_gemm_box box = {HR_ATTENTION_SPAN, i < 2 ? b->tile_m : b->tile_n};
-        HR_TRY(tensor_map(plan, extents, views[i], box, work, &launch->maps[i]));
+        HR_TRY(tensor_map(plan, extents, &b->view[sides[keys][i]], box, work, &launch->maps[i]));
     }
     return HR_OK;
 }
@@ -217,8 +221,13 @@ static hr_status add_backward_grids(const hr_plan *plan, const int64_t *extents,
     const hr_cuda_backward *backward = hr_cuda_backward_of(&plan->stages[i]);
     if (i != backward->text.last) return HR_OK;
     for (int keys = 0; keys < 2; keys++) {
-        const int64_t blocks = keys ? backward->key_blocks : backward->query_blocks;
-        HR_TRY(add_side_grid(list, i, keys ? "_keys" : "", blocks, backward->threads));
+        const hr_backward_kernel *kernel = &backward->kernel[keys];
+        if (kernel->begin_blocks) {
+            HR_TRY(add_grid(list, i, keys ? "_keys_begin" : "_begin", kernel->begin_blocks,
+                            HR_BACKWARD_BEGIN_THREADS));
+            list->out[list->count - 1].shared = kernel->begin_shared_bytes;
+        }
+        HR_TRY(add_side_grid(list, i, keys ? "_keys" : "", kernel->blocks, backward->threads));
         hr_launch *launch = &list->out[list->count - 1];
         launch->shared = backward->shared_bytes;
         HR_TRY(backward_maps(plan, extents, backward, keys, list->work_bytes, launch));

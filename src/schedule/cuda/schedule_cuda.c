@@ -30,10 +30,9 @@ static hr_facts facts_of(const hr_device_limits *limits) {
     const unsigned few = limits->compute >= 80
                              ? HR_FACT_AXES_SPLIT | HR_FACT_FEW_QUERIES | HR_FACT_PACKED_PRODUCTS |
                                    HR_FACT_GROUPED_PRODUCTS | HR_FACT_ROWS_CHOOSE | HR_FACT_PARTIAL_SUMS |
-                                   HR_FACT_ROWS_KEPT | stacked
+                                   HR_FACT_ROWS_KEPT | HR_FACT_BACKWARD_JOINED | stacked
                              : 0;
-    const unsigned joined = limits->compute == 90 && limits->tensor_maps ? HR_FACT_BACKWARD_JOINED : 0;
-    return (hr_facts){.set = HR_FACT_BYTE_PRODUCTS | few | joined,
+    return (hr_facts){.set = HR_FACT_BYTE_PRODUCTS | few,
                       .thin_f32 = THIN,
                       .thin = THIN,
                       .guess_bytes = sizeof(float),

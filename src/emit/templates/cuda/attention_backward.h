@@ -11,20 +11,12 @@
  * where there are registers for both (P::waits: there are not); one group's elementwise work goes beside the
  * other's products.
  *
- * Rows of a query, of a key are `deep` wide, of a result and a value `wide`. P, which the printer makes:
- * tile_m, tile_n, own_places, places, deep, wide, registers of both kinds of groups; keys: the owned rows are
- * keys; masked, begin(a, batch, m) and bound(a, batch, m): a query sees keys from the one to before the
- * other; own_deep, own_wide, walk_deep and walk_wide with load() and element(); of_query(a, batch, query,
- * list): what is one for each query; pair(a, batch, query, key, list, score, product): makes the weight and
- * the gradient of the score of them; where `open`, open_pair() for scores that the mask leaves; waits;
- * scores(d, a, b, accumulate), deep_sums(d, a, b, accumulate), wide_sums(d, a, b, accumulate), pair_bits(low,
- * high); store_deep(a, batch, row, column, sum) and store_wide().
+ * Rows of a query, of a key are `deep` wide, of a result and a value `wide`. P is as in
+ * attention_backward_items.h, and has own_places, places, deep, wide, registers of both kinds of groups;
+ * own_deep, own_wide, walk_deep and walk_wide with load() and element(); scores(d, a, b, accumulate),
+ * deep_sums(d, a, b, accumulate), wide_sums(d, a, b, accumulate); store_deep(a, batch, row, column, sum) and
+ * store_wide().
  */
-struct backward_size {
-    int64_t batch, own, walk; /* rows of each side */
-    int section;              /* heads that go together */
-};
-
 template <class P> struct backward_memory {
     static constexpr int deep_spans = (P::deep + 63) / 64, wide_spans = (P::wide + 63) / 64;
     static constexpr int own_deep_bytes = deep_spans * P::tile_m * 128,
@@ -32,10 +24,9 @@ template <class P> struct backward_memory {
     static constexpr int deep_bytes = deep_spans * P::tile_n * 128,
                          place_bytes = deep_bytes + wide_spans * P::tile_n * 128;
     static constexpr int ring_at = P::own_places * own_bytes, barriers_at = ring_at + P::places * place_bytes;
-    /* Behind the barriers, where queries come through the ring: what is one for each, a list a place. */
-    static constexpr int lists = P::of_query_count ? P::of_query_count : 1, list_bytes = P::tile_n * 4,
-                         lists_at = barriers_at + 32 + P::places * 16;
-    static constexpr bool has_lists = P::keys && P::of_query_count > 0;
+    /* Behind the barriers, where queries come through the ring: what is one for each, lists a place. */
+    static constexpr int lists_at = barriers_at + 32 + P::places * 16,
+                         lists_bytes = backward_lists<P>::count * backward_lists<P>::bytes;
 };
 
 /* What the groups of a block know of it. Barriers: of a place, full and empty. */
@@ -62,74 +53,13 @@ static __device__ inline backward_block backward_begin(const backward_size &size
             ptx_mbarrier_init(b.own_empty + s * 8, 8);
         }
         for (int s = 0; s < P::places; s++) {
-            ptx_mbarrier_init(b.full + s * 8, 2 * fillers + (backward_memory<P>::has_lists ? 32 : 0));
+            ptx_mbarrier_init(b.full + s * 8, 2 * fillers + (backward_lists<P>::there ? 32 : 0));
             ptx_mbarrier_init(b.empty + s * 8, 8);
         }
         ptx_fence_mbarrier_init();
     }
     __syncthreads();
     return b;
-}
-
-/* ---- what there is to do ---- */
-
-/* Owned rows, and the tiles of the other side that count for them. */
-struct backward_item {
-    int batch, m, first, end;
-};
-
-/* The first query from which on `past` holds, which does not cease to. */
-template <class F> static __device__ inline int backward_search(int queries, const F &past) {
-    int low = 0, high = queries;
-    while (low < high) {
-        const int middle = low + (high - low) / 2;
-        if (past(middle))
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
-/* Which rows of the other side count for owned rows up to before `end`. */
-template <class P, class A>
-static __device__ inline void backward_walk(const A &a, const backward_size &size, int end,
-                                            backward_item &item) {
-    int first = 0, last = (int)size.walk;
-    if constexpr (P::masked && P::keys) {
-        const int begin = item.m, batch = item.batch;
-        first = backward_search(last, [&](int query) { return P::bound(a, batch, query) > begin; });
-        last = backward_search(last, [&](int query) { return P::begin(a, batch, query) >= end; });
-    } else if constexpr (P::masked) {
-        first = attention_clamp(P::begin(a, item.batch, item.m), last);
-        last = attention_clamp(P::bound(a, item.batch, end - 1), last);
-    }
-    item.first = first / P::tile_n;
-    item.end = first < last ? (last + P::tile_n - 1) / P::tile_n : item.first;
-}
-
-/* Heads in sections, those rows first that have the most to do under a causal mask. */
-template <class P, class A>
-static __device__ inline backward_item backward_item_at(const A &a, const backward_size &size, int number) {
-    backward_item item;
-    const int tiles = (int)((size.own + P::tile_m - 1) / P::tile_m), per = size.section * tiles;
-    const int section = number / per, rest = number % per, left = (int)size.batch - section * size.section;
-    const int heads = left < size.section ? left : size.section, tile = rest / heads;
-    item.batch = section * size.section + rest % heads;
-    item.m = (P::keys ? tile : tiles - 1 - tile) * P::tile_m;
-    backward_walk<P>(a, size, item.m + P::tile_m < (int)size.own ? item.m + P::tile_m : (int)size.own, item);
-    return item;
-}
-
-/* All rows of a tile count for all 64 rows from m on. */
-template <class P, class A>
-static __device__ inline bool backward_is_open(const A &a, const backward_size &size, int batch, int m,
-                                               int tile) {
-    const int n = tile * P::tile_n, last = m + 63, n_last = n + P::tile_n - 1;
-    if (!P::open || last >= (int)size.own || n_last >= (int)size.walk) return false;
-    const int query = P::keys ? n : m, query_last = P::keys ? n_last : last, key = P::keys ? m : n,
-              key_last = P::keys ? last : n_last;
-    return !P::masked || (P::bound(a, batch, query) > key_last && P::begin(a, batch, query_last) <= key);
 }
 
 /* ---- the warpgroup that brings ---- */
@@ -147,29 +77,12 @@ static __device__ inline void backward_bring_own(const A &a, const backward_size
         a, b, at + memory::own_deep_bytes, maps.own_wide, item.batch, item.m, size.own, b.own_full + own * 8);
 }
 
-/* Lists of what is one for each query of a tile, by a warp. */
-template <class P, class A>
-static __device__ inline void backward_bring_lists(const A &a, const backward_size &size,
-                                                   const backward_block &b, int batch, int n, int place) {
-    typedef backward_memory<P> memory;
-    float *lists = (float *)(b.memory + memory::lists_at + place * memory::lists * memory::list_bytes);
-#pragma unroll 1
-    for (int i = (int)threadIdx.x % 32; i < P::tile_n; i += 32) {
-        float of_query[memory::lists];
-        P::of_query(a, batch, n + i < (int)size.walk ? n + i : (int)size.walk - 1, of_query);
-#pragma unroll
-        for (int l = 0; l < memory::lists; l++)
-            lists[l * P::tile_n + i] = of_query[l];
-    }
-    ptx_mbarrier_arrive(b.full + place * 8);
-}
-
 /* By one thread, or by all of the group where arrays begin anywhere; lists by its second warp. */
 template <class P, bool BOXES, class A, class M>
 static __device__ inline void backward_produce(const A &a, const backward_size &size, const backward_block &b,
                                                const M &maps) {
     typedef backward_memory<P> memory;
-    const bool brings = !BOXES || threadIdx.x == 0, lists = memory::has_lists && threadIdx.x / 32 == 1;
+    const bool brings = !BOXES || threadIdx.x == 0, lists = backward_lists<P>::there && threadIdx.x / 32 == 1;
     if (!brings && !lists) return;
     int place = 0, parity = 1, round = 0;
 #pragma unroll 1
@@ -177,8 +90,9 @@ static __device__ inline void backward_produce(const A &a, const backward_size &
         const backward_item item = backward_item_at<P>(a, size, number);
         if (brings) backward_bring_own<P, BOXES>(a, size, b, maps, item, round);
 #pragma unroll 1
-        for (int tile = item.first; tile < item.end; tile++) {
-            const int at = memory::ring_at + place * memory::place_bytes, n = tile * P::tile_n;
+        for (int step = item.first; step < item.end; step++) {
+            const int at = memory::ring_at + place * memory::place_bytes,
+                      n = backward_tile<P>(item, step) * P::tile_n;
             ptx_mbarrier_wait(b.empty + place * 8, parity);
             if (brings) {
                 attention_fill<typename P::walk_deep, BOXES, P::tile_n, memory::deep_spans, P::deep>(
@@ -187,7 +101,11 @@ static __device__ inline void backward_produce(const A &a, const backward_size &
                     a, b, at + memory::deep_bytes, maps.walk_wide, item.batch, n, size.walk,
                     b.full + place * 8);
             }
-            if (lists) backward_bring_lists<P>(a, size, b, item.batch, n, place);
+            if (lists) {
+                backward_lists_fill<P>(a, size, item.batch, n,
+                                       (float *)(b.memory + memory::lists_at + place * memory::lists_bytes));
+                ptx_mbarrier_arrive(b.full + place * 8);
+            }
             if (++place == P::places) place = 0, parity ^= 1;
         }
     }
@@ -243,53 +161,6 @@ static __device__ inline void backward_deep_sums(backward_group<P> &g, int place
         P::deep_sums(g.deep_sums, g.gradients[k], g.walk_deep_sums + at + k * 128, k > 0 || accumulate);
 }
 
-/* Scores become weights, products the gradients of scores. OPEN: no mask is asked for, and all rows are
- * there; else the last row stands in the place of rows past the end of the other side, of which the ring
- * holds zeros. */
-template <class P, bool OPEN, class A>
-static __device__ inline void backward_pairs(const A &a, const backward_size &size, const backward_block &b,
-                                             int batch, backward_group<P> &g, int tile, int place) {
-    typedef backward_memory<P> memory;
-    const int own = (int)size.own - 1, walk = (int)size.walk - 1;
-    const int rows[2] = {OPEN || g.m < own ? g.m : own, OPEN || g.m + 8 < own ? g.m + 8 : own};
-    const char *lists = b.memory + memory::lists_at + place * memory::lists * memory::list_bytes;
-#pragma unroll
-    for (int j = 0; j < P::tile_n / 8; j++) {
-        uint32_t column = threadIdx.x % 4 * 2;
-        if (P::waits) {
-            __syncwarp();
-            stay_inside(column); /* no load for later columns begins before this: registers are scarce */
-        }
-        column += 8 * j;
-        float of_query[2][memory::lists]; /* of two columns, or of two rows */
-        if constexpr (memory::has_lists) {
-#pragma unroll
-            for (int l = 0; l < memory::lists; l++) {
-                const float2 pair = *(const float2 *)(lists + l * memory::list_bytes + column * 4);
-                of_query[0][l] = pair.x;
-                of_query[1][l] = pair.y;
-            }
-        }
-#pragma unroll
-        for (int i = 4 * j; i < 4 * j + 4; i++) {
-            const int m = rows[i / 2 % 2], there = tile * P::tile_n + (int)column + i % 2;
-            const int at = OPEN || there < walk ? there : walk;
-            const int query = P::keys ? at : m, key = P::keys ? m : at;
-            const float(&list)[memory::lists] = P::keys ? of_query[i % 2] : g.of_query[i / 2 % 2];
-            if constexpr (OPEN)
-                P::open_pair(a, batch, query, key, list, g.scores[i], g.products[i]);
-            else
-                P::pair(a, batch, query, key, list, g.scores[i], g.products[i]);
-        }
-#pragma unroll
-        for (int i = 2 * j; i < 2 * j + 2; i++) {
-            if constexpr (P::keys)
-                g.weights[i / 4][i % 4] = P::pair_bits(g.scores[2 * i], g.scores[2 * i + 1]);
-            g.gradients[i / 4][i % 4] = P::pair_bits(g.products[2 * i], g.products[2 * i + 1]);
-        }
-    }
-}
-
 /* All of the warp have read the place. */
 static __device__ inline void backward_leave(uint32_t barrier) {
     __syncwarp();
@@ -341,14 +212,10 @@ static __device__ inline void backward_consume(const A &a, const backward_size &
 #pragma unroll
         for (int i = 0; i < (P::keys ? P::wide / 2 : 1); i++)
             g.wide_sums[i] = 0;
-        if constexpr (!P::keys && P::of_query_count > 0) {
-            const int last = (int)size.own - 1;
-            P::of_query(a, item.batch, g.m < last ? g.m : last, g.of_query[0]);
-            P::of_query(a, item.batch, g.m + 8 < last ? g.m + 8 : last, g.of_query[1]);
-        }
+        backward_of_query<P>(a, size, item.batch, g);
         ptx_mbarrier_wait(b.own_full + own * 8, round / P::own_places & 1);
 #pragma unroll 1
-        for (int tile = item.first; tile < item.end; tile++) {
+        for (int step = item.first; step < item.end; step++) {
             const uint32_t own_at = (uint32_t)own * (memory::own_bytes >> 4);
             ptx_mbarrier_wait(b.full + place * 8, parity);
             ptx_wgmma_fence();
@@ -356,14 +223,16 @@ static __device__ inline void backward_consume(const A &a, const backward_size &
             backward_products<P>(g, own_at, place);
             ptx_wgmma_commit();
             ptx_wgmma_wait<0>();
-            if (!P::waits && tile > item.first) backward_leave(b.empty + before * 8);
-            if (backward_is_open<P>(a, size, item.batch, m, tile))
-                backward_pairs<P, true>(a, size, b, item.batch, g, tile, place);
+            if (!P::waits && step > item.first) backward_leave(b.empty + before * 8);
+            const char *const lists = b.memory + memory::lists_at + place * memory::lists_bytes;
+            const int tile = backward_tile<P>(item, step);
+            if (backward_is_open<P, 64>(a, size, item, m, step, tile))
+                backward_pairs<P, true>(a, size, lists, item.batch, g, tile);
             else
-                backward_pairs<P, false>(a, size, b, item.batch, g, tile, place);
+                backward_pairs<P, false>(a, size, lists, item.batch, g, tile);
             ptx_wgmma_fence();
-            if constexpr (P::keys) backward_wide_sums<P>(g, place, tile > item.first);
-            backward_deep_sums<P>(g, place, tile > item.first);
+            if constexpr (P::keys) backward_wide_sums<P>(g, place, step > item.first);
+            backward_deep_sums<P>(g, place, step > item.first);
             ptx_wgmma_commit();
             if constexpr (P::waits) {
                 ptx_wgmma_wait<0>();

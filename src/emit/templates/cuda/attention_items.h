@@ -211,3 +211,30 @@ static __device__ inline void attention_produce(const A &a, const attention_size
         }
     }
 }
+
+/* ---- what threads bring, by pieces of 16 bytes ---- */
+
+/* The piece of 16 bytes that begins at `column`; zeros from COLUMNS on. */
+template <class S, int COLUMNS, class A>
+static __device__ inline uint4 attention_elements(const A &a, int64_t batch, int64_t row, int column,
+                                                  bool there) {
+    uint32_t word[4] = {0, 0, 0, 0};
+#pragma unroll
+    for (int v = 0; v < 8; v++)
+        if (there && column + v < COLUMNS)
+            word[v / 2] |= (uint32_t)S::element(a, batch, row, column + v) << v % 2 * 16;
+    return make_uint4(word[0], word[1], word[2], word[3]);
+}
+
+/* The same, of whole pieces where rows have such. */
+template <class S, bool COPIES, int COLUMNS, class A>
+static __device__ inline uint4 attention_piece(const A &a, int64_t batch, int64_t row, int column,
+                                               bool there) {
+    if constexpr (COPIES && S::chunks) {
+        if (!there || column >= COLUMNS) return make_uint4(0, 0, 0, 0);
+        const void *const place = S::place(a, batch, row);
+        if (S::looks_up && !place) return make_uint4(0, 0, 0, 0);
+        return S::widened(S::bring(place, column));
+    }
+    return attention_elements<S, COLUMNS>(a, batch, row, column, there);
+}

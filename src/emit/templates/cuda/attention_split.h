@@ -134,18 +134,6 @@ template <class P> static __device__ inline bool split_is_open(const split_item 
 
 /* ---- what is read ---- */
 
-/* The piece of 16 bytes that begins at `column`; zeros from COLUMNS on. */
-template <class S, int COLUMNS, class A>
-static __device__ inline uint4 split_elements(const A &a, int64_t batch, int64_t row, int column,
-                                              bool there) {
-    uint32_t word[4] = {0, 0, 0, 0};
-#pragma unroll
-    for (int v = 0; v < 8; v++)
-        if (there && column + v < COLUMNS)
-            word[v / 2] |= (uint32_t)S::element(a, batch, row, column + v) << v % 2 * 16;
-    return make_uint4(word[0], word[1], word[2], word[3]);
-}
-
 /* Where pieces of keys and of values stand among 16 rows, in bytes. */
 template <class P> static __device__ inline int split_key_place(int row, int piece) {
     const int swap = split_memory<P>::key_steps % 2 ? 0 : (row & 1) * 4;
@@ -161,18 +149,6 @@ template <class S, class A>
 static __device__ inline const char *split_place(const A &a, const split_item &item, int row) {
     if (row < item.first || row >= item.last) return nullptr;
     return (const char *)S::place(a, item.batch, row);
-}
-
-/* The same, of whole pieces where rows have such. */
-template <class S, bool COPIES, int COLUMNS, class A>
-static __device__ inline uint4 split_piece(const A &a, int64_t batch, int64_t row, int column, bool there) {
-    if constexpr (COPIES && S::chunks) {
-        if (!there || column >= COLUMNS) return make_uint4(0, 0, 0, 0);
-        const void *const place = S::place(a, batch, row);
-        if (S::looks_up && !place) return make_uint4(0, 0, 0, 0);
-        return S::widened(S::bring(place, column));
-    }
-    return split_elements<S, COLUMNS>(a, batch, row, column, there);
 }
 
 /* Begins the copies of 16 rows of PIECES pieces, which stand where `at` says. */
@@ -201,7 +177,7 @@ static __device__ inline void split_copy(const A &a, char *to, const split_item 
             const int row = (i * 32 + lane) / PIECES, piece = (i * 32 + lane) % PIECES, n = first + row;
             const bool there = n >= item.first && n < item.last;
             *(uint4 *)(to + at(row, piece)) =
-                split_piece<S, COPIES, COLUMNS>(a, item.batch, n, piece * 8, there);
+                attention_piece<S, COPIES, COLUMNS>(a, item.batch, n, piece * 8, there);
         }
     }
 }
@@ -232,7 +208,7 @@ static __device__ inline void split_queries(const A &a, const attention_size &si
         for (int r = 0; r < 2; r++) {
             const int m = g.m + r * 8, column = s * 32 + lane % 4 * 8;
             const uint4 piece =
-                split_piece<typename P::query, COPIES, P::deep>(a, item.batch, m, column, m < size.m);
+                attention_piece<typename P::query, COPIES, P::deep>(a, item.batch, m, column, m < size.m);
             if constexpr (!split_memory<P>::shares_queries)
                 g.query[s][r] = piece;
             else if (threadIdx.x < 32)
