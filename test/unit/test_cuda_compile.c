@@ -495,6 +495,36 @@ static void test_scores_compile(void **state) {
                 compile_texts_all(&(compile_texts){&scored[t], &scored_cases[c], 1, 1});
 }
 
+/* The gradients of attention. Extents: batch, queries, width, keys. */
+#define GRADIENTS(name, more, mask)                                                                          \
+    "kernel " name                                                                                           \
+    "(do: bf16[B, I, D], q: bf16[B, I, D], k: bf16[B, J, D], v: bf16[B, J, D], o: bf16[B, I, D], "           \
+    "lse: f32[B, I]" more ")\n    -> (dq: bf16[B, I, D], dk: bf16[B, J, D], dv: bf16[B, J, D]) {\n"          \
+    "    p[b, i, j] = where(" mask ", exp(" DOT " - lse[b, i]), 0)\n"                                        \
+    "    along[b, i] = sum[d](do[b, i, d] * o[b, i, d])\n"                                                   \
+    "    ds[b, i, j] = p[b, i, j] * (sum[d](do[b, i, d] * v[b, j, d]) - along[b, i])\n"                      \
+    "    dv[b, j, d] = sum[i](bf16(p[b, i, j]) * do[b, i, d])\n"                                             \
+    "    dq[b, i, d] = sum[j](bf16(ds[b, i, j]) * k[b, j, d]) * rsqrt(D)\n"                                  \
+    "    dk[b, j, d] = sum[i](bf16(ds[b, i, j]) * q[b, i, d]) * rsqrt(D) }"
+static const char *const gradients[] = {
+    GRADIENTS("causal", "", "j <= i"),
+    GRADIENTS("documents", ", t: i32[J]", "j <= i and t[i + 0] == t[j]"),
+};
+static const struct compile_case gradient_cases[] = {{{64, 4096, 128, 4096}, 90, false},
+                                                     {{64, 4096, 64, 4096}, 90, false},
+                                                     {{64, 4096, 128, 4096}, 80, false},
+                                                     {{64, 4096, 256, 4096}, 80, false},
+                                                     {{64, 4095, 36, 4095}, 80, false}};
+
+static void test_gradients_compile(void **state) {
+    (void)state;
+    const size_t count = sizeof gradient_cases / sizeof *gradient_cases;
+    for (size_t t = 0; t < sizeof gradients / sizeof *gradients; t++)
+        for (size_t c = 0; c < count; c++)
+            if (sample_takes(t * count + c, count))
+                compile_texts_all(&(compile_texts){&gradients[t], &gradient_cases[c], 1, 1});
+}
+
 /* What the test looks for is seen where it is. */
 static void test_spills_are_seen(void **state) {
     (void)state;
@@ -523,7 +553,7 @@ int main(void) {
         cmocka_unit_test(test_spills_are_seen), cmocka_unit_test(test_library_compiles),
         cmocka_unit_test(test_steps_compile),   cmocka_unit_test(test_products_compile),
         cmocka_unit_test(test_thin_compile),    cmocka_unit_test(test_decodes_compile),
-        cmocka_unit_test(test_scores_compile)};
+        cmocka_unit_test(test_scores_compile),  cmocka_unit_test(test_gradients_compile)};
     hr_cuda_compiler_create(&compiler);
     if (hr_cuda_compiler_find(&compiler, 0) != HR_OK) {
         print_message("skipped: %s\n", hr_last_error());

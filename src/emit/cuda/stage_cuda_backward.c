@@ -16,7 +16,6 @@ typedef struct backward_printer {
     const hr_stage *stored; /* whose results are printed */
     int number;             /* of the last stage */
     bool keys, boxes;       /* of the kernel in hand */
-    bool open;              /* of scores that the mask leaves */
 } backward_printer;
 
 static const hr_stage *stage_of(const backward_printer *t, hr_backward_stage which) {
@@ -56,10 +55,10 @@ static void print_sides(backward_printer *t) {
 
 /* ---- weights and gradients of scores ---- */
 
-/* The value, where the mask leaves the score. */
+/* The value, where the mask leaves the score: elsewhere nobody asks. */
 static const hr_expr *open_value(const backward_printer *t, const hr_expr *value) {
     const bool masked = value->op == HR_OP_WHERE && value->args[0] == t->backward->text.mask;
-    return t->open && masked ? value->args[1] : value;
+    return masked ? value->args[1] : value;
 }
 
 /* What a stage of the two first keeps for others. */
@@ -128,6 +127,15 @@ static void print_pair(void *context) {
     name_of_query(t, false);
 }
 
+static void print_sees(void *context) {
+    backward_printer *t = context;
+    const hr_expr *mask = t->backward->text.mask;
+    if (mask) print_indices(t);
+    t->p->eager = true; /* a branch for each pair of query and key is slower than what it leaves out */
+    hr_print(t->p, "return %s;", mask ? hr_expr_text(t->p, mask) : "true");
+    t->p->eager = false;
+}
+
 static void print_place(backward_printer *t, const hr_expr *place, bool more, const char *none) {
     hr_printer *p = t->p;
     if (!place) {
@@ -172,15 +180,14 @@ static void print_functions(backward_printer *t) {
     const char *at = "const arguments &a, int64_t batch, int64_t query";
     hr_cuda_print_function(p, hr_format(p, "%s_of_query(%s, float (&of_query)[%d])", head, at, count),
                            print_of_query, t);
-    for (int open = 0; open < 2; open++) {
-        t->open = open;
-        hr_cuda_print_function(
-            p,
-            hr_format(p,
-                      "%s_%spair(%s, int64_t key, const float (&of_query)[%d], float &score, float &product)",
-                      head, open ? "open_" : "", at, count),
-            print_pair, t);
-    }
+    hr_cuda_print_function(
+        p,
+        hr_format(p, "%s_pair(%s, int64_t key, const float (&of_query)[%d], float &score, float &product)",
+                  head, at, count),
+        print_pair, t);
+    hr_cuda_print_function(
+        p, hr_format(p, "static __device__ inline bool stage_%d_sees(%s, int64_t key)", t->number, at),
+        print_sees, t);
     hr_cuda_print_function(p, hr_format(p, "%s_begin(const arguments &a, int64_t batch, int64_t m)", range),
                            print_begin, t);
     hr_cuda_print_function(p, hr_format(p, "%s_bound(const arguments &a, int64_t batch, int64_t m)", range),
@@ -271,13 +278,12 @@ static void print_shape(backward_printer *t) {
     const int count = b->of_query_count ? b->of_query_count : 1;
     print_member(t, "void", "of_query", "of_query",
                  hr_format(p, "int64_t query, float (&of_query)[%d]", count), "query, of_query");
-    for (int open = 0; open < 2; open++)
-        print_member(t, "void", open ? "open_pair" : "pair", open ? "open_pair" : "pair",
-                     hr_format(p,
-                               "int64_t query, int64_t key, const float (&of_query)[%d], float &score, float "
-                               "&product",
-                               count),
-                     "query, key, of_query, score, product");
+    print_member(
+        t, "void", "pair", "pair",
+        hr_format(p, "int64_t query, int64_t key, const float (&of_query)[%d], float &score, float &product",
+                  count),
+        "query, key, of_query, score, product");
+    print_member(t, "bool", "sees", "sees", "int64_t query, int64_t key", "query, key");
     print_member(t, "void", "store_deep", t->keys ? "store_key" : "store_query",
                  "int64_t m, int64_t n, float sum", "m, n, sum");
     if (t->keys)

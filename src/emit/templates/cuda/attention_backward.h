@@ -92,7 +92,7 @@ static __device__ inline void backward_produce(const A &a, const backward_size &
 #pragma unroll 1
         for (int step = item.first; step < item.end; step++) {
             const int at = memory::ring_at + place * memory::place_bytes,
-                      n = backward_tile<P>(item, step) * P::tile_n;
+                      n = backward_tile<P>(a, size, item, step) * P::tile_n;
             ptx_mbarrier_wait(b.empty + place * 8, parity);
             if (brings) {
                 attention_fill<typename P::walk_deep, BOXES, P::tile_n, memory::deep_spans, P::deep>(
@@ -200,10 +200,11 @@ static __device__ inline void backward_consume(const A &a, const backward_size &
     g.walk_wide = ptx_wgmma_descriptor(ring + memory::deep_bytes, 16, 1024, 1);
     g.walk_deep_sums = ptx_wgmma_descriptor(ring, P::tile_n * 128, 1024, 1);
     g.walk_wide_sums = ptx_wgmma_descriptor(ring + memory::deep_bytes, P::tile_n * 128, 1024, 1);
-    int place = 0, parity = 0, before = 0, round = 0;
+    int place = 0, parity = 0, before = 0;
 #pragma unroll 1
-    for (int at = (int)blockIdx.x; at < b.items; at += (int)gridDim.x, round++) {
-        const backward_item item = backward_item_at<P>(a, size, at);
+    for (int round = 0; (int)(blockIdx.x + round * gridDim.x) < b.items;
+         round++) { /* a register less than two */
+        const backward_item item = backward_item_at<P>(a, size, (int)(blockIdx.x + round * gridDim.x));
         const int own = round % P::own_places, m = item.m + number * 64;
         g.m = m + warp * 16 + lane / 4;
 #pragma unroll
@@ -222,14 +223,16 @@ static __device__ inline void backward_consume(const A &a, const backward_size &
             backward_scores<P>(g, own_at, place);
             backward_products<P>(g, own_at, place);
             ptx_wgmma_commit();
+            const int tile = backward_tile<P>(a, size, item, step);
+            const bool open = backward_is_open<P, 64>(a, size, item, m, step, tile);
+            const uint32_t seen = open ? ~0u : backward_seen<P>(a, size, item.batch, g, tile);
             ptx_wgmma_wait<0>();
             if (!P::waits && step > item.first) backward_leave(b.empty + before * 8);
             const char *const lists = b.memory + memory::lists_at + place * memory::lists_bytes;
-            const int tile = backward_tile<P>(item, step);
-            if (backward_is_open<P, 64>(a, size, item, m, step, tile))
-                backward_pairs<P, true>(a, size, lists, item.batch, g, tile);
+            if (open && !(P::waits && P::listed)) /* registers are scarce */
+                backward_pairs<P, true>(a, size, lists, item.batch, g, tile, seen);
             else
-                backward_pairs<P, false>(a, size, lists, item.batch, g, tile);
+                backward_pairs<P, false>(a, size, lists, item.batch, g, tile, seen);
             ptx_wgmma_fence();
             if constexpr (P::keys) backward_wide_sums<P>(g, place, step > item.first);
             backward_deep_sums<P>(g, place, step > item.first);

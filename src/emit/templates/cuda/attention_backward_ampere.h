@@ -61,7 +61,7 @@ static __device__ inline void backward_ampere_bring(const A &a, const backward_s
                                                     const backward_item &item, int step, int place) {
     typedef backward_ampere_memory<P> memory;
     if (step < item.end) {
-        const int n = backward_tile<P>(item, step) * P::tile_n;
+        const int n = backward_tile<P>(a, size, item, step) * P::tile_n;
         char *const to = shared + memory::ring_at + place * memory::place_bytes;
         backward_ampere_fill<P, typename P::walk_deep, COPIES, P::tile_n, memory::deep_spans, P::deep>(
             a, to, item.batch, n, size.walk);
@@ -81,7 +81,7 @@ template <class P, int DEPTH>
 static __device__ inline void backward_ampere_multiply(float (&out)[P::tile_n / 2], uint32_t own, int row,
                                                        uint32_t walk) {
     float d[P::tile_n / 8][4] = {};
-#pragma unroll
+#pragma unroll 4 /* registers are scarce */
     for (int k = 0; k < (DEPTH + 15) / 16; k++) {
         uint32_t left[4];
         gemm_left_fragment<true>(own + k / 4 * P::tile_m * 128, row, k % 4, left);
@@ -125,15 +125,16 @@ static __device__ inline void backward_ampere_step(const A &a, const backward_si
     typedef backward_ampere_memory<P> memory;
     const uint32_t own = ptx_shared_address(shared),
                    walk = own + memory::ring_at + place * memory::place_bytes;
-    const int row = (int)threadIdx.x / 32 * 16, tile = backward_tile<P>(item, step);
+    const int row = (int)threadIdx.x / 32 * 16, tile = backward_tile<P>(a, size, item, step);
     const char *const lists = shared + memory::lists_at + place * memory::lists_bytes;
     backward_ampere_multiply<P, P::deep>(g.scores, own, row, walk);
     backward_ampere_multiply<P, P::wide>(g.products, own + memory::own_deep_bytes, row,
                                          walk + memory::deep_bytes);
     if (backward_is_open<P, 16>(a, size, item, item.m + row, step, tile))
-        backward_pairs<P, true>(a, size, lists, item.batch, g, tile);
+        backward_pairs<P, true>(a, size, lists, item.batch, g, tile, 0);
     else
-        backward_pairs<P, false>(a, size, lists, item.batch, g, tile);
+        backward_pairs<P, false>(a, size, lists, item.batch, g, tile,
+                                 backward_seen<P>(a, size, item.batch, g, tile));
     if constexpr (P::keys)
         backward_ampere_sums<P, P::wide_part>(g.wide_sums, g.weights, walk + memory::deep_bytes,
                                               part * P::wide_part);

@@ -11,7 +11,8 @@
  * bound(a, batch, m): a query sees keys from the one to before the other; listed: classes_of, as
  * attention_classes.h asks for; of_query_count and of_query(a, batch, query, list): what is one for each
  * query; pair(a, batch, query, key, list, score, product): makes the weight and the gradient of the score of
- * them; where `open`, open_pair() for scores that the mask leaves; waits; pair_bits(low, high).
+ * them, where the mask leaves it, which sees(a, batch, query, key) says; open: of whole tiles it is known
+ * that it leaves all; waits; pair_bits(low, high).
  */
 struct backward_size {
     int64_t batch, own, walk; /* rows of each side */
@@ -20,18 +21,10 @@ struct backward_size {
 };
 
 /* Owned rows, and the steps over tiles of the other side that count for them, `first` to before `end`: tiles
- * by their numbers, or as the list has them. From step `open` on all pairs of the list's tiles count. */
+ * by their numbers, or as the list has them: first those of which some pairs count, then the others. */
 struct backward_item {
-    int batch, m, first, end, open;
-    const int *tiles;
+    int batch, m, first, end;
 };
-
-template <class P> static __device__ inline int backward_tile(const backward_item &item, int step) {
-    if constexpr (P::listed)
-        return item.tiles[step];
-    else
-        return step;
-}
 
 /* The list of an item: how many tiles are partial, how many there are, their numbers. */
 template <class P>
@@ -39,6 +32,24 @@ static __device__ inline int *backward_list(const backward_size &size, int64_t b
     const int64_t rows = (size.own + P::tile_m - 1) / P::tile_m,
                   tiles = (size.walk + P::tile_n - 1) / P::tile_n;
     return size.lists + (batch * rows + own_tile) * (tiles + 2);
+}
+
+/* That of an item. Where registers are scarce its place is found anew for each step. */
+template <class P, class A>
+static __device__ inline const int *backward_list_of(const A &a, const backward_size &size,
+                                                     const backward_item &item) {
+    uint32_t m = (uint32_t)item.m;
+    if (P::waits) stay_inside(m);
+    return backward_list<P>(size, P::classes_of::batch(a, item.batch), m / P::tile_m);
+}
+
+template <class P, class A>
+static __device__ inline int backward_tile(const A &a, const backward_size &size, const backward_item &item,
+                                           int step) {
+    if constexpr (P::listed)
+        return backward_list_of<P>(a, size, item)[2 + step];
+    else
+        return step;
 }
 
 /* The first query from which on `past` holds, which does not cease to. */
@@ -60,12 +71,7 @@ static __device__ inline void backward_walk(const A &a, const backward_size &siz
                                             backward_item &item) {
     int first = 0, last = (int)size.walk;
     if constexpr (P::listed) {
-        const int *const list =
-            backward_list<P>(size, P::classes_of::batch(a, item.batch), item.m / P::tile_m);
-        item.tiles = list + 2;
-        item.open = list[0];
-        item.first = 0;
-        item.end = list[1];
+        item.end = backward_list_of<P>(a, size, item)[1];
         return;
     }
     if constexpr (P::masked && P::keys) {
@@ -99,7 +105,7 @@ static __device__ inline bool backward_is_open(const A &a, const backward_size &
                                                const backward_item &item, int m, int step, int tile) {
     const int n = tile * P::tile_n, last = m + ROWS - 1, n_last = n + P::tile_n - 1;
     if (!P::open || last >= (int)size.own || n_last >= (int)size.walk) return false;
-    if (P::listed) return step >= item.open;
+    if constexpr (P::listed) return step >= backward_list_of<P>(a, size, item)[0];
     const int query = P::keys ? n : m, query_last = P::keys ? n_last : last, key = P::keys ? m : n,
               key_last = P::keys ? last : n_last;
     return !P::masked ||
@@ -189,13 +195,29 @@ static __device__ inline void backward_of_query(const A &a, const backward_size 
     }
 }
 
+/* Which pairs the mask leaves, a bit each as in backward_pairs(); of rows past the end it leaves none. */
+template <class P, class A, class G>
+static __device__ inline uint32_t backward_seen(const A &a, const backward_size &size, int batch, const G &g,
+                                                int tile) {
+    const int own = (int)size.own - 1, walk = (int)size.walk - 1;
+    const int rows[2] = {g.m < own ? g.m : own, g.m + 8 < own ? g.m + 8 : own};
+    uint32_t seen = 0;
+#pragma unroll
+    for (int i = 0; i < P::tile_n / 2; i++) {
+        const int there = tile * P::tile_n + i / 4 * 8 + (int)threadIdx.x % 4 * 2 + i % 2;
+        const int m = rows[i / 2 % 2], at = there < walk ? there : walk;
+        const bool sees = P::sees(a, batch, P::keys ? at : m, P::keys ? m : at);
+        seen |= (uint32_t)(sees && there <= walk) << i;
+    }
+    return seen;
+}
+
 /* Scores become weights, products the gradients of scores. A thread has rows m and m + 8, of a tile's rows
- * the pair 8 j + 2 (lane % 4) of each j. OPEN: no mask is asked for, and all rows are there; else the last
- * row stands in the place of rows past the end of the other side, and what it makes of their zeros, which may
- * be infinite, is left out. */
+ * the pair 8 j + 2 (lane % 4) of each j. OPEN: all pairs count; else those of `seen`, and the last row stands
+ * in the place of rows past the end. */
 template <class P, bool OPEN, class A, class G>
 static __device__ inline void backward_pairs(const A &a, const backward_size &size, const char *lists,
-                                             int batch, G &g, int tile) {
+                                             int batch, G &g, int tile, uint32_t seen) {
     typedef backward_lists<P> of;
     const int own = (int)size.own - 1, walk = (int)size.walk - 1;
     const int rows[2] = {OPEN || g.m < own ? g.m : own, OPEN || g.m + 8 < own ? g.m + 8 : own};
@@ -222,11 +244,8 @@ static __device__ inline void backward_pairs(const A &a, const backward_size &si
             const int at = OPEN || there < walk ? there : walk;
             const int query = P::keys ? at : m, key = P::keys ? m : at;
             const float(&list)[of::count] = P::keys ? of_query[i % 2] : g.of_query[i / 2 % 2];
-            if constexpr (OPEN)
-                P::open_pair(a, batch, query, key, list, g.scores[i], g.products[i]);
-            else
-                P::pair(a, batch, query, key, list, g.scores[i], g.products[i]);
-            if (!OPEN && there > walk) g.scores[i] = g.products[i] = 0;
+            P::pair(a, batch, query, key, list, g.scores[i], g.products[i]);
+            if (!OPEN && !(seen >> i & 1)) g.scores[i] = g.products[i] = 0;
         }
 #pragma unroll
         for (int i = 2 * j; i < 2 * j + 2; i++) {
