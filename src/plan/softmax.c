@@ -127,6 +127,9 @@ static bool factors_take(softmax_search *s, const hr_expr *node) {
     if (node->op == HR_OP_DIV)
         return is_of_row(s, node->args[1]) && factor_take(&out->over, node->args[1]) &&
                factors_take(s, node->args[0]);
+    if (node->op == HR_OP_WHERE && hr_expr_is_zero(node->args[2]) &&
+        !hr_expr_find(node->args[0], reads_any, s) && hr_expr_find(node->args[1], reads_any, s))
+        return factor_take(&out->conditions, node->args[0]) && factors_take(s, node->args[1]);
     const hr_expr *shift = shift_of(s, node);
     if (!shift) return !hr_expr_find(node, reads_any, s) && factor_take(&out->pairs, node);
     if (out->shift || !is_of_row(s, shift)) return false;

@@ -36,12 +36,18 @@ typedef struct hr_softmax {
     bool normalised;
     const hr_expr *shift;
     hr_softmax_factors times, over, pairs;
+    hr_softmax_factors conditions; /* weights of pairs for which one does not hold are 0: dropout */
     bool bounded; /* the mask holds just for the keys between the first stage's mask bounds */
     /* The second product: weights times these. It sums over keys that the mask leaves, and is 0 where that is
      * none, or over all keys. */
     const hr_expr *value;
     bool summed_under_mask;
 } hr_softmax;
+
+/* Weights have factors of a pair of query and key. */
+static inline bool hr_softmax_has_pairs(const hr_softmax *softmax) {
+    return softmax->pairs.count + softmax->conditions.count > 0;
+}
 
 /* Whether the region is one; if not, *why says what it has instead. */
 bool hr_softmax_find(const hr_plan *plan, const hr_region *region, hr_softmax *out, const char **why);

@@ -208,6 +208,9 @@ static const char *const texts[] = {
     TEXT(", seed: i64", CAUSAL,
          "sum[j](softmax[j](s[b, i, j]) * where(random(seed, (b * I + i) * J + j) < 0.8, 1.25, 0) * v[b, j, "
          "e])"),
+    TEXT(", seed: i64, keep: f32[1]", CAUSAL "\n    p[b, i, j] = softmax[j](s[b, i, j])",
+         "sum[j](where(random(seed, (b * I + i) * J + j) < 0.7, p[b, i, j] / (0.5 + keep[0]^2), 0) * v[b, j, "
+         "e])"),
     /* matrices of biases, of each pair, key, distance; a table that others choose from */
     TEXT(", x: bf16[B, I, J]", SCALED " + x[b, i, j]", WEIGHED),
     TEXT(", x: f32[B, J]", "where(j <= i, " SCALED " + x[b, j], -inf)", WEIGHED),

@@ -278,7 +278,10 @@ static void print_row_weight(void *context) {
 static void print_pair_factor(void *context) {
     attention_printer *t = context;
     print_indices(t);
-    hr_print(t->p, "return %s;", factors_text(t->p, "1.0f", "*", &t->attention->softmax.pairs));
+    const hr_softmax *softmax = &t->attention->softmax;
+    for (int i = 0; i < softmax->conditions.count; i++)
+        hr_print(t->p, "if (!(%s)) return 0.0f;", hr_expr_text(t->p, softmax->conditions.factor[i]));
+    hr_print(t->p, "return %s;", factors_text(t->p, "1.0f", "*", &softmax->pairs));
 }
 
 static void print_results(attention_printer *t) {
@@ -291,7 +294,7 @@ static void print_results(attention_printer *t) {
         print_function(t,
                        hr_format(p, "static __device__ inline float stage_%d_row_weight(%s)", t->number, row),
                        print_row_weight);
-    if (t->attention->softmax.pairs.count)
+    if (hr_softmax_has_pairs(&t->attention->softmax))
         print_function(t,
                        hr_format(p,
                                  "static __device__ inline float stage_%d_pair_factor(const arguments &a, "
@@ -376,7 +379,7 @@ static void print_shape(attention_printer *t) {
     hr_print(p, "    static constexpr bool summed_under_mask = %s, listed = %s;",
              c->softmax.summed_under_mask ? "true" : "false", c->begin_blocks ? "true" : "false");
     hr_print(p, "    static constexpr bool normalised = %s, has_pairs = %s, reads_rows = %s;",
-             c->softmax.normalised ? "true" : "false", c->softmax.pairs.count ? "true" : "false",
+             c->softmax.normalised ? "true" : "false", hr_softmax_has_pairs(&c->softmax) ? "true" : "false",
              c->reads_rows ? "true" : "false");
     if (c->begin_blocks || c->class_bytes) hr_print(p, "    typedef stage_%d_classes classes_of;", t->number);
     hr_print(p, "    typedef stage_%d_query_side query;", t->number);
@@ -399,7 +402,7 @@ static void print_shape(attention_printer *t) {
                *values = ", batch, m, peak, total, total_replaced, base, sum";
     print_member(t, "void", "rows", row, values);
     if (!c->softmax.normalised) print_member(t, "float", "row_weight", row, values);
-    if (c->softmax.pairs.count)
+    if (hr_softmax_has_pairs(&c->softmax))
         print_member(t, "float", "pair_factor", hr_format(p, "%s, int64_t n", at), ", batch, m, n");
     print_member(t, "void", "store", hr_format(p, "%s, int64_t n, float sum", at), ", batch, m, n, sum");
     if (c->leaves_rows) {

@@ -231,17 +231,17 @@ static int64_t shared_bytes(const attention_sizes *sizes, const hr_cuda_attentio
 /* Nothing is between the product and softmax but a factor and bounds: a thread needs few registers for it. */
 static bool is_plain(const hr_cuda_attention *a) {
     return a->scale && (a->softmax.bounded || !a->softmax.mask) && a->softmax.normalised &&
-           !a->softmax.pairs.count;
+           !hr_softmax_has_pairs(&a->softmax);
 }
 
 /* Keys of a tile, by how many spans queries or values have. Scores, sums and weights of a thread are
  * registers: the wider the values, the fewer keys, and the fewer the more the text does with a score. */
 static int tile_keys(const hr_plan *plan, const hr_cuda_attention *a, int64_t most) {
-    const bool more = a->softmax.pairs.count > 0 || !a->softmax.normalised,
+    const bool more = hr_softmax_has_pairs(&a->softmax) || !a->softmax.normalised,
                some = more || !is_plain(a) || a->widens || plan->stages[a->first].mask_begin;
     if (most > 3) return more ? 32 : some ? 48 : 64;
     if (most > 2) return more ? 64 : some ? 80 : 96;
-    return a->softmax.pairs.count > 0 ? 64 : 128;
+    return hr_softmax_has_pairs(&a->softmax) ? 64 : 128;
 }
 
 /* Where both are narrow a third group has room. */
