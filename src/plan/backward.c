@@ -78,7 +78,10 @@ static bool find_stages(backward_search *s) {
         return false;
     for (int i = 0; i < s->plan->stage_count; i++)
         if (i != stage[HR_BACKWARD_KEY] && is_sum_over(s, i, key, query, NULL)) stage[HR_BACKWARD_VALUE] = i;
+    s->out->why =
+        "no product sums the result's gradient by weights that follow from scores element by element";
     if (stage[HR_BACKWARD_VALUE] < 0) return false;
+    s->out->why = "no product of the result's gradient and values has the scores' queries and keys";
     for (int i = 0; i < s->plan->stage_count; i++)
         if (is_beside_scores(s, i, contract_of(s, HR_BACKWARD_VALUE)->right)) stage[HR_BACKWARD_PRODUCTS] = i;
     return stage[HR_BACKWARD_PRODUCTS] >= 0;
@@ -144,6 +147,7 @@ static bool is_closed(backward_search *s) {
     hr_backward *b = s->out;
     const hr_plan *plan = s->plan;
     const bool *elsewhere = read_elsewhere(s, plan->stage_count);
+    b->why = "something as large as scores is a result, or is read by more than these products";
     for (int i = 0; i < HR_BACKWARD_STAGES; i++) {
         const hr_stage *stage = &plan->stages[b->stage[i]];
         if (b->stage[i] > b->last) b->last = b->stage[i];
@@ -158,6 +162,7 @@ static bool is_closed(backward_search *s) {
     }
     for (int i = HR_BACKWARD_VALUE; i < HR_BACKWARD_STAGES; i++)
         if (hr_expr_find(contract_of(s, i)->left, reads_elsewhere, s)) return false;
+    b->why = NULL;
     return true;
 }
 
@@ -231,7 +236,10 @@ bool hr_backward_find(const hr_plan *plan, int scores, hr_backward *out) {
     if (!find_five(&s, scores)) return false;
     const bool *between = read_elsewhere(&s, out->last);
     for (int t = 0; t < plan->normal->tensor_count; t++)
-        if (between[t] && gives(&s, t)) return false;
+        if (between[t] && gives(&s, t)) {
+            out->why = "another stage between them needs one of the gradients";
+            return false;
+        }
     out->weight = before_rounding(contract_of(&s, HR_BACKWARD_VALUE)->left);
     out->gradient = before_rounding(contract_of(&s, HR_BACKWARD_KEY)->left);
     out->mask = mask_of(&s, out->weight, DEPTH_MOST);

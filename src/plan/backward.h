@@ -29,6 +29,7 @@ typedef struct hr_backward {
     hr_expr
         *mask;   /* weights are where(mask, ..., 0), and gradients of scores 0 where they are; NULL = none */
     bool *inner; /* by tensor: of it the block in hand is enough */
+    const char *why; /* where they are not found, what is in the way; NULL = nothing looks like them */
 } hr_backward;
 
 /* Whether the stage's scores are those of such five; memory for `out` is the plan's. */

@@ -160,6 +160,13 @@ static bool dtype_take(const hr_plan *plan, const hr_expr *const sides[3], hr_cu
     return fits;
 }
 
+/* One of them is a conversion, or an element of 16 bits. */
+static bool rounds_to_half(const hr_plan *plan, const hr_expr *const sides[3]) {
+    for (int i = 0; i < 3; i++)
+        if (sides[i]->op == HR_OP_CONVERT || hr_dtype_size(dtype_of(plan, sides[i])) == 2) return true;
+    return false;
+}
+
 /* In words, what keeps both kernels from it; NULL = nothing. */
 static const char *refusal(const hr_plan *plan, const hr_contract *scores, const hr_contract *values,
                            const attention_sizes *sizes, hr_cuda_attention *out) {
@@ -167,7 +174,14 @@ static const char *refusal(const hr_plan *plan, const hr_contract *scores, const
     const hr_expr *sides[] = {scores->left, scores->right, hr_expr_within(values->right)};
     if (!dtype_take(plan, sides, out) ||
         !hr_cuda_attention_takes(plan, scores->left, dtype_of(plan, scores->left)))
-        return "queries, keys and values are not all elements of bf16, of f16 or of f8";
+        return rounds_to_half(plan, sides) ? "queries, keys or values are rounded where they are read, or "
+                                             "are not all of bf16, of f16 or "
+                                             "of f8: round each by a statement of its own"
+                                           : "queries, keys and values are not all elements of bf16, of f16 "
+                                             "or of f8; products of f32 "
+                                             "are kept exact; rounded by statements of their own, qh[b, i, "
+                                             "d] = bf16(q[b, i, d]), they "
+                                             "are one kernel";
     if (sizes->deep > WIDTH_MOST || sizes->wide > WIDTH_MOST || sizes->deep < 1 || sizes->wide < 1)
         return "a query or a value has more than 256 elements";
     if (hr_saturate_product(sizes->batch, sizes->m) > INT32_MAX / SPLITS_MOST || sizes->n > INT32_MAX)

@@ -146,7 +146,8 @@ static const char *refusal(const hr_plan *plan, const backward_sizes *sizes, hr_
     for (int side = 0; side < HR_BACKWARD_SIDES; side++)
         if (!hr_cuda_attention_takes(plan, hr_cuda_backward_operand(plan, out, side), out->dtype))
             return "queries, keys, values and the result's gradient are not all plain elements of bf16, or "
-                   "of f16";
+                   "of f16; products of f32 are kept exact; rounded by statements of their own, they are "
+                   "taken";
     if (sizes->deep < 1 || sizes->wide < 1 || sizes->deep > ANY_WIDTH_MOST || sizes->wide > ANY_WIDTH_MOST)
         return "a query or a value has more than 256 elements, or none";
     const int64_t most = sizes->queries > sizes->keys ? sizes->queries : sizes->keys;
@@ -245,6 +246,10 @@ static hr_status lists_take(const hr_plan *plan, const hr_contract *scores, cons
     return HR_OK;
 }
 
+static void refuse(hr_cuda_backward *out, const char *why) {
+    snprintf(out->why, sizeof out->why, "not one with the other products of attention's gradients: %s", why);
+}
+
 static void explain(hr_cuda_backward *out) {
     snprintf(out->why, sizeof out->why,
              "two kernels with the other products of attention's gradients, on the tensor cores by %s: "
@@ -272,7 +277,10 @@ hr_status hr_cuda_backward_choose(const hr_plan *plan, int scores, const int64_t
     const char *slow = NULL;
     *out = (hr_cuda_backward){0};
     out->found = hr_backward_find(plan, scores, &out->text);
-    if (!out->found) return HR_OK;
+    if (!out->found) {
+        if (out->text.why) refuse(out, out->text.why);
+        return HR_OK;
+    }
     const hr_contract *s = contract_of(plan, out, HR_BACKWARD_SCORES);
     HR_TRY(sizes_of(plan, extents, out, &sizes));
     const char *why = refusal(plan, &sizes, out);
@@ -289,8 +297,7 @@ hr_status hr_cuda_backward_choose(const hr_plan *plan, int scores, const int64_t
             why = "shared memory has no room for its tiles";
     }
     if (why) {
-        snprintf(out->why, sizeof out->why, "not one with the other products of attention's gradients: %s",
-                 why);
+        refuse(out, why);
         return HR_OK;
     }
     out->fits = true;

@@ -54,7 +54,7 @@ typedef struct hr_cuda_backward {
     int64_t shared_bytes;   /* of a block */
     int64_t work_bytes;     /* of lists, which both kernels have one after the other */
     hr_backward_kernel kernel[2]; /* whose blocks own queries, and keys */
-    char why[280];
+    char why[320];                /* "" = they are no such products */
 } hr_cuda_backward;
 
 /* One of the operands. */

@@ -185,8 +185,8 @@ static hr_status attend_backward(const int64_t *extents, hr_plan *plan) {
         if (stage->schedule->kind != HR_SCHEDULE_CUDA_PRODUCT) continue;
         hr_cuda_backward *backward = hr_arena_alloc(plan->arena, sizeof *backward);
         HR_TRY(hr_cuda_backward_choose(plan, i, extents, backward));
-        if (backward->found) stage->why = hr_arena_format(plan->arena, "%s; %s", stage->why, backward->why);
-        if (backward->found && !backward->fits) stage->apart = backward->why;
+        if (*backward->why) stage->why = hr_arena_format(plan->arena, "%s; %s", stage->why, backward->why);
+        if (*backward->why && !backward->fits) stage->apart = backward->why;
         if (backward->fits) join_backward(plan, i, backward);
     }
     return HR_OK;
