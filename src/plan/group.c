@@ -526,69 +526,12 @@ static void take_best_split(grouper *g, attempt *a, attempt *best, bool unfused)
     if (best->step_count) add_stage(g, best);
 }
 
-static bool is_done(void *context, const hr_expr *element) {
-    const grouper *g = context;
-    const int producer = g->producer[element->tensor];
-    return producer < 0 || g->done[producer];
-}
-
-/* What `walk_elements` looks for: the row that an epilogue reads. */
-typedef struct row_search {
-    grouper *g;
-    int product; /* tensor */
-    bool reads_product;
-    int row; /* statement, -1 = none yet */
-} row_search;
-
-static bool note_row(void *context, const hr_expr *element) {
-    row_search *r = context;
-    grouper *g = r->g;
-    const int producer = g->producer[element->tensor];
-    if (element->tensor == r->product) r->reads_product = true;
-    if (producer < 0 || g->done[producer] || r->row >= 0) return true;
-    const hr_statement *made = &g->function->statements[producer];
-    if (is_reduction(made) && !g->contract[producer] && walk_elements(g, made, is_done, g)) r->row = producer;
-    return true;
-}
-
-/* The attempt has the row, and no product. */
-static bool takes_row(const grouper *g, const attempt *a, int row) {
-    bool takes = false;
-    for (int i = 0; i < a->step_count; i++) {
-        if (g->contract[a->steps[i].statement]) return false;
-        takes = takes || a->steps[i].statement == row;
-    }
-    return takes;
-}
-
-/* A sum over a row that could be done by now and that what follows a product reads: after it, it would part
- * them, and the product would be kept. */
-static bool take_row_before(grouper *g, attempt *a, attempt *best) {
-    int first = 0;
-    while (g->done[first])
-        first++;
-    if (!g->contract[first] || !hr_plan_knows(g->plan, HR_FACT_BACKWARD_JOINED)) return false;
-    const hr_statement *product = &g->function->statements[first];
-    for (int e = first + 1; e < g->function->statement_count; e++) {
-        const hr_statement *s = &g->function->statements[e];
-        row_search r = {g, product->tensor, false, -1};
-        if (g->done[e] || is_reduction(s) || s->domain_count != product->domain_count) continue;
-        walk_elements(g, s, note_row, &r);
-        if (!r.reads_product || r.row < 0) continue;
-        best->step_count = 0;
-        consider_splits_of(g, &g->function->statements[r.row], a, best, false);
-        return takes_row(g, best, r.row) && add_stage(g, best);
-    }
-    return false;
-}
-
 static hr_status group_all(grouper *g, bool unfused) {
     attempt *attempts = hr_memory_zeros(2, sizeof *attempts);
     if (!attempts) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
     hr_status status = HR_OK;
     while (g->remaining && status == HR_OK && !g->graph->full) {
         int before = g->remaining;
-        if (!unfused) take_row_before(g, &attempts[0], &attempts[1]);
         if (!take_ordered(g, &attempts[0]) && !take_contract(g, &attempts[0], unfused))
             take_best_split(g, &attempts[0], &attempts[1], unfused);
         if (g->remaining == before)

@@ -72,6 +72,9 @@ hr_status hr_pass_once_a_column(hr_graph *graph, const int64_t *extents);
 /* Requires unify. Provides graph->partials: sums over the results of products are sums over these. */
 hr_status hr_pass_partial_sums(hr_graph *graph, const int64_t *extents, const hr_plan *plan);
 
+/* Requires unify. Provides that a row which what follows a product reads stands before it, where it can. */
+hr_status hr_pass_rows_first(hr_graph *graph, const hr_plan *plan);
+
 /* Requires unify. Provides plan->stages with task and row indices and steps in order, kinds and passes.
  * Values are those of the statements. */
 hr_status hr_pass_group(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused);

@@ -76,7 +76,8 @@ static hr_status rewrite(hr_graph *graph, const int64_t *extents, hr_plan *plan)
     if (hr_plan_knows(plan, HR_FACT_COLUMNS_ONCE)) HR_TRY(hr_pass_once_a_column(graph, extents));
     if (guess) HR_TRY(hr_pass_first_guess(graph, extents, guess));
     if (guess) HR_TRY(hr_pass_column_guess(graph, extents));
-    return hr_plan_knows(plan, HR_FACT_PARTIAL_SUMS) ? hr_pass_partial_sums(graph, extents, plan) : HR_OK;
+    if (hr_plan_knows(plan, HR_FACT_PARTIAL_SUMS)) HR_TRY(hr_pass_partial_sums(graph, extents, plan));
+    return hr_plan_knows(plan, HR_FACT_BACKWARD_JOINED) ? hr_pass_rows_first(graph, plan) : HR_OK;
 }
 
 static hr_status plan_passes(hr_graph *graph, const int64_t *extents, hr_plan *plan, bool unfused) {
