@@ -379,9 +379,46 @@ static void test_fault(void **state) {
     assert_int_equal(compare(causal, less, &size, NULL), HR_WRONG_RESULT);
 }
 
+/* What explain says of texts that are more, or less, than one kernel. */
+static void test_words(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *words;
+    } said[] = {
+        {"kernel k(q: f32[B, I, D], k: f32[B, J, D], v: f32[B, J, E]) -> (o: f32[B, I, E]) {\n"
+         "    s[b, i, j] = " DOT "\n" TAIL,
+         "products of f32 are kept exact; rounded by statements of their own"},
+        {"kernel k(q: f32[B, I, D], k: f32[B, J, D], v: f32[B, J, E]) -> (o: f32[B, I, E]) {\n"
+         "    s[b, i, j] = sum[d](bf16(q[b, i, d]) * bf16(k[b, j, d]))\n"
+         "    o[b, i, e] = sum[j](softmax[j](s[b, i, j]) * bf16(v[b, j, e])) }",
+         "round each by a statement of its own"},
+        {"kernel k(q: f32[B, I, D], k: f32[B, J, D], v: bf16[B, J, E]) -> (o: f32[B, I, E]) {\n"
+         "    x[b, i, d] = bf16(q[b, i, d])\n    y[b, j, d] = bf16(k[b, j, d])\n"
+         "    s[b, i, j] = sum[d](x[b, i, d] * y[b, j, d])\n" TAIL,
+         "; queries and keys that the text makes are made once"},
+    };
+    static const struct attention_case size = {.b = 2, .i = 512, .j = 512, .d = 64, .e = 64};
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        hr_program *program = program_of(said[i].text);
+        const hr_device_limits limits = cuda_case_limits(90, 132);
+        int64_t extents[EXTENTS_MAX];
+        hr_plan *plan;
+        bool is_said = false;
+        extents_set(&program->functions[0], &size, extents);
+        assert_int_equal(hr_schedule_create(&program->functions[0], extents, NULL, &limits, NULL, &plan),
+                         HR_OK);
+        for (int s = 0; s < plan->stage_count; s++)
+            is_said = is_said || strstr(plan->stages[s].why, said[i].words);
+        if (!is_said) fail_msg("%zu: nobody says '%s'", i, said[i].words);
+        hr_plan_destroy(plan);
+        hr_program_destroy(program);
+    }
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention),     cmocka_unit_test(test_texts),
-                                       cmocka_unit_test(test_lists),         cmocka_unit_test(test_steps),
-                                       cmocka_unit_test(test_past_the_mask), cmocka_unit_test(test_fault)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_attention), cmocka_unit_test(test_words),
+                                       cmocka_unit_test(test_texts),     cmocka_unit_test(test_lists),
+                                       cmocka_unit_test(test_steps),     cmocka_unit_test(test_past_the_mask),
+                                       cmocka_unit_test(test_fault)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

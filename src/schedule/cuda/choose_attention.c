@@ -9,6 +9,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 /* GROUP_ROWS: of a warpgroup's product. SPAN: elements of 128 bytes, which a box is wide. STAGES: of the ring
  * of keys and of that of values. */
@@ -313,6 +314,26 @@ static hr_status lists_take(const hr_plan *plan, const hr_contract *scores, cons
 
 /* ---- words ---- */
 
+static bool is_local(const hr_plan *plan, const hr_expr *e) {
+    e = hr_expr_within(e);
+    return e->op == HR_OP_ELEMENT && plan->normal->tensors[e->tensor].role == HR_ROLE_LOCAL;
+}
+
+/* Which of its operands the text makes: turned or normalised queries and keys. */
+static void explain_made(const hr_plan *plan, hr_cuda_attention *out) {
+    const hr_contract *scores = plan->stages[out->first].contract;
+    const bool queries = is_local(plan, scores->left), keys = is_local(plan, scores->right),
+               values = is_local(plan, out->softmax.value);
+    const size_t length = strlen(out->why);
+    if (queries || keys || values)
+        snprintf(
+            out->why + length, sizeof out->why - length,
+            "; %s%s%s that the text makes are made once, by a stage before it: for each tile they would be "
+            "made again",
+            queries ? "queries" : "", keys ? (queries ? " and keys" : "keys") : "",
+            values ? (queries || keys ? " and values" : "values") : "");
+}
+
 static void explain(const hr_plan *plan, hr_cuda_attention *out) {
     const hr_stage *first = &plan->stages[out->first];
     const char *mask = !first->mask_bound  ? ""
@@ -495,5 +516,6 @@ hr_status hr_cuda_attention_choose(const hr_plan *plan, const hr_region *region,
         blocks_take(plan, &sizes, out);
     }
     explain(plan, out);
+    explain_made(plan, out);
     return HR_OK;
 }

@@ -52,7 +52,7 @@ typedef struct hr_cuda_attention {
     int load_registers, multiply_registers; /* of a thread of these */
     int64_t section;              /* heads that go together: all of their keys and values stay in the L2 */
     int64_t blocks, shared_bytes; /* of the grid, which take tiles in turn, or one each; of a block */
-    char why[400];
+    char why[480];
 } hr_cuda_attention;
 
 /* Bytes that a part of keys leaves for each query, in f32: the sums, then the largest score, the base of
