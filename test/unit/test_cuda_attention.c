@@ -228,6 +228,8 @@ static const char *const texts[] = {
                "    x[b, i, d] = bf16(q[b, i, d] * a[b, i] * w[d])\n"
                "    y[b, j, d] = bf16(k[b, j, d] * c[b, j] * w[d])\n",
                "where(j <= i, sum[d](x[b, i, d] * y[b, j, d]) * rsqrt(D), -inf)", WEIGHED),
+    /* of a query and a key the first elements alone, whose last are no whole piece of 16 bytes */
+    TEXT("", "sum[d < 12](q[b, i, d + 0] * k[b, j, d + 0]) * 0.2", WEIGHED),
     /* scores that are the product itself */
     TEXT("", DOT, WEIGHED),
     TEXT("", "where(j <= i, " DOT ", -inf)", WEIGHED),
