@@ -263,7 +263,7 @@ static void test_library_compiles(void **state) {
             const hr_function *function = &library.files[f].program->functions[k];
             if (!only || strstr(function->title, only)) function_make(function, number++);
         }
-    compile_end(only ? 0 : 40);
+    compile_end(only ? 0 : 30);
     kernel_library_close(&library);
 }
 
