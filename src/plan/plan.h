@@ -101,7 +101,7 @@ typedef struct hr_contract_lane {
 enum { HR_CONTRACT_GROUPS_MAX = 1024 };
 
 /* Another product of the same left operand, over the same indices. */
-enum { HR_STACKED_MAX = 3, HR_ADDED_MAX = 7 };
+enum { HR_STACKED_MAX = 3, HR_ADDED_MAX = 6 };
 
 typedef struct hr_stacked {
     int product;

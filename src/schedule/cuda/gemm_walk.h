@@ -12,7 +12,7 @@
 
 #include "schedule/cuda/choose_gemm.h"
 
-enum { HR_GEMM_WALK_MOST = 1 + HR_ADDED_MAX };
+enum { HR_GEMM_WALK_MOST = 8 };
 
 typedef enum hr_gemm_walk_kind {
     HR_GEMM_WALK_COLUMNS, /* tiles behind each other along n */

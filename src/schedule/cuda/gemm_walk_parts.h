@@ -18,8 +18,9 @@ typedef struct hr_walker {
     hr_walk_member *members; /* one a stage */
 } hr_walker;
 
-/* Each product of the walk as it is multiplied, all with one tile; false where there is none that they all
- * have room in, or where a launch each is faster. */
+/* Each product of the walk as it is multiplied, all with one tile, less the last ones where their tensor maps
+ * are too many for a kernel; false where there is none that they all have room in, or where a launch each is
+ * faster. */
 bool hr_gemm_walk_multiply(const hr_walker *walker, hr_gemm_walk *walk);
 
 #endif

@@ -219,6 +219,8 @@ static void tile_take(const hr_walker *w, hr_gemm_walk *walk, const hr_gemm_tile
 bool hr_gemm_walk_multiply(const hr_walker *w, hr_gemm_walk *walk) {
     hr_gemm_tile tile;
     members_take(w, walk);
+    while (walk->kind != HR_GEMM_WALK_SUM && walk->count > 2 && !parameters_fit(w, walk))
+        walk->count--;
     if (!parameters_fit(w, walk) || !tile_choose(w, walk, &tile)) return false;
     tile_take(w, walk, &tile);
     return true;
