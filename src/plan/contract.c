@@ -258,8 +258,15 @@ bool hr_contract_will_fit(const hr_function *function, const hr_contract *contra
     return will_fit(function, contract->left, dtype) && will_fit(function, contract->right, dtype);
 }
 
+/* Of whole numbers, which a contract has in f64, the element. */
+static const hr_expr *element_of(const hr_expr *value) {
+    return value->op == HR_OP_CONVERT && value->type == HR_F64 ? value->args[0] : value;
+}
+
 /* Elements whose subscripts are the same plain indices: they lie alike. */
 static bool lie_alike(const hr_expr *e, const hr_expr *other) {
+    e = element_of(e);
+    other = element_of(other);
     bool alike = e->op == HR_OP_ELEMENT && other->op == HR_OP_ELEMENT && e->arg_count == other->arg_count;
     for (int i = 0; alike && i < e->arg_count; i++)
         alike = e->args[i]->op == HR_OP_INDEX && e->args[i] == other->args[i];
@@ -274,21 +281,24 @@ static bool are_same(const int *a, int a_count, const int *b, int b_count) {
 /* An operand as products of a walk take it: of 16 bits whatever has such values, else plain elements. */
 static bool is_of(const hr_function *function, const hr_expr *value, hr_dtype dtype) {
     if (dtype == HR_BF16 || dtype == HR_F16) return will_fit(function, value, dtype);
+    value = element_of(value);
     return value->op == HR_OP_ELEMENT && function->tensors[value->tensor].dtype == dtype &&
            function->tensors[value->tensor].role != HR_ROLE_LOCAL;
 }
 
 bool hr_contracts_stack(const hr_function *function, const hr_facts *facts, const int64_t *size,
                         const hr_contract *contract, const hr_contract *other) {
-    static const hr_dtype dtypes[] = {HR_BF16, HR_F16, HR_F8E4M3, HR_F8E5M2, HR_F32};
+    static const hr_dtype dtypes[][2] = {{HR_BF16, HR_BF16},     {HR_F16, HR_F16}, {HR_F8E4M3, HR_F8E4M3},
+                                         {HR_F8E5M2, HR_F8E5M2}, {HR_F32, HR_F32}, {HR_I8, HR_I8},
+                                         {HR_I8, HR_U8},         {HR_U8, HR_I8},   {HR_U8, HR_U8}};
     const double results = hr_indices_points(size, contract->m, contract->m_count) *
                            hr_indices_points(size, contract->n, contract->n_count);
     bool fit = false;
     if (contract->stacked_count && results > facts->stacked_most) return false;
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-        fit =
-            fit || (is_of(function, contract->left, dtypes[i]) &&
-                    is_of(function, contract->right, dtypes[i]) && is_of(function, other->right, dtypes[i]));
+        fit = fit ||
+              (is_of(function, contract->left, dtypes[i][0]) &&
+               is_of(function, contract->right, dtypes[i][1]) && is_of(function, other->right, dtypes[i][1]));
     return fit && contract->stacked_count < HR_STACKED_MAX && contract->left == other->left &&
            !contract->group && !other->group && lie_alike(contract->right, other->right) &&
            are_same(contract->batch, contract->batch_count, other->batch, other->batch_count) &&

@@ -19,7 +19,8 @@ typedef enum hr_fact {
     HR_FACT_ANY_EXTENTS = 1 << 10,      /* the plan is for all extents: nothing is assumed of those at hand */
     HR_FACT_GROUPED_PRODUCTS = 1 << 11, /* rows that each choose their matrix are a product of 16 bits */
     HR_FACT_BYTE_DOTS = 1 << 12,        /* four products of bytes are added to a lane at once */
-    HR_FACT_STACKED_PRODUCTS = 1 << 13, /* products of 16 bits that share their left operand are one walk */
+    HR_FACT_STACKED_PRODUCTS =
+        1 << 13,                    /* products over the same indices that share their left operand are one */
     HR_FACT_ROWS_CHOOSE = 1 << 14,  /* attention whose weights count under a condition leaves out the values
                                        of the others, whatever they are */
     HR_FACT_PARTIAL_SUMS = 1 << 15, /* a product's kernel leaves sums over neighbours of its results */

@@ -153,6 +153,9 @@ static const struct gemm_case {
     {"kernel k(x: i8[M, K], w: i8[N, K], a: f32[M], b: f32[N]) -> (y: bf16[M, N]) {\n"
      "    y[m, n] = sum[k](x[m, k] * w[n, k]) * a[m] * b[n] }",
      WHOLE, 0},
+    {"kernel k(x: u8[M, K], g: i8[N, K], u: i8[N, K], a: f32[M]) -> (y: bf16[M, N]) {\n"
+     "    y[m, n] = silu(sum[k](x[m, k] * g[n, k]) * a[m]) * sum[k](x[m, k] * u[n, k]) }",
+     WHOLE, 1},
     {"kernel k(x: u8[B, M, K], w: i8[B, N, K]) -> (y: i32[B, M, N]) {\n"
      "    y[b, m, n] = 2 * sum[k](x[b, m, k] * w[b, n, k]) }",
      WHOLE, 0},

@@ -33,17 +33,14 @@ static void print_right(void *context) {
     print_operand(c, c->right, c->contract->n, c->contract->n_count);
 }
 
-/* Of bytes it is a whole number, in whatever the products were added up. */
-static const char *sum_text(const hr_printer *p, const hr_contract *contract) {
-    return hr_compute_type(p->function->tensors[contract->product].dtype) == HR_I64 ? "(int64_t)sum" : "sum";
-}
-
 /* What a step reads of product `i`: rounded as a store into its dtype and a load would, but by the step that
  * stores it. */
 static const char *read_sum(hr_printer *p, const hr_contract *c, int i, const hr_step *step) {
     const int tensor = i ? c->stacked[i - 1].product : c->product;
     const hr_dtype dtype = p->function->tensors[tensor].dtype, type = hr_compute_type(dtype);
-    const char *sum = c->stacked_count ? hr_format(p, "sum[%d]", i) : sum_text(p, c);
+    const char *sum = c->stacked_count ? hr_format(p, "sum[%d]", i) : "sum";
+    /* Of bytes it is a whole number, in whatever the products were added up. */
+    if (type == HR_I64) sum = hr_format(p, "(int64_t)%s", sum);
     if (dtype == type || type != HR_F32 || p->function->statements[step->statement].tensor == tensor)
         return sum;
     return hr_format(p, "f32_from_%s(%s)", hr_dtype_name(dtype), hr_emit_stored(p, sum, type, dtype));

@@ -237,6 +237,27 @@ static void print_hopper_members(gemm_printer *g) {
     print_results(g);
 }
 
+/* The stage's own store() takes whole sums in f64, as threads add them up. */
+static void print_store_member(gemm_printer *g, const hr_cuda_gemm *gemm) {
+    hr_printer *p = g->p;
+    const bool converts = hr_gemm_is_whole(gemm) && gemm->rights > 1;
+    const char *type = converts ? "int32_t" : hr_gemm_is_whole(gemm) ? "double" : "float", *sums = "sum";
+    hr_print(p,
+             "    static __device__ inline void store(const arguments &a, int64_t batch, int64_t m, "
+             "int64_t n, %s) {",
+             hr_cuda_sums_parameter(p, g->contract, type));
+    if (converts) {
+        const char *list = "(double)sum[0]";
+        for (int i = 1; i < gemm->rights; i++)
+            list = hr_format(p, "%s, (double)sum[%d]", list, i);
+        hr_print(p, "        const double wide[%d] = {%s};", gemm->rights, list);
+        sums = "wide";
+    }
+    hr_print(p, "        stage_%d_store(a, batch, %s, n, %s);", g->number,
+             gemm->groups ? "((const int *)a.scratch)[m]" : "m", sums);
+    hr_print(p, "    }");
+}
+
 /* `gemm`: a product of this stage by some main loop. */
 static void print_shape(gemm_printer *g, const hr_cuda_gemm *gemm) {
     hr_printer *p = g->p;
@@ -261,15 +282,7 @@ static void print_shape(gemm_printer *g, const hr_cuda_gemm *gemm) {
         hr_print(p, "        %s(d, a, b);", product_name(g, gemm));
         hr_print(p, "    }");
     }
-    if (!hr_gemm_walk_is_term(p->plan, g->stage)) {
-        hr_print(p,
-                 "    static __device__ inline void store(const arguments &a, int64_t batch, int64_t m, "
-                 "int64_t n, %s) {",
-                 hr_cuda_sums_parameter(g->p, g->contract, hr_gemm_is_whole(gemm) ? "double" : "float"));
-        hr_print(p, "        stage_%d_store(a, batch, %s, n, sum);", g->number,
-                 gemm->groups ? "((const int *)a.scratch)[m]" : "m");
-        hr_print(p, "    }");
-    }
+    if (!hr_gemm_walk_is_term(p->plan, g->stage)) print_store_member(g, gemm);
     if (gemm->groups) {
         hr_print(p, "    static constexpr int groups = %" PRId64 ";", gemm->groups);
         hr_print(p, "    static __device__ inline int group(const arguments &a, int64_t m) {");

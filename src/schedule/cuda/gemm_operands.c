@@ -382,6 +382,7 @@ hr_status hr_gemm_operands(const hr_plan *plan, const hr_stage *stage, const int
     bool maps = most == HR_GEMM_HOPPER && hr_gemm_has_maps(plan), laid = false, bytes = false;
     bool some = sizes->batch > 0 && sizes->m > 0 && sizes->n > 0 && sizes->k > 0;
     *why = NULL;
+    out->rights = 1 + c->stacked_count;
     if (maps && some) HR_TRY(take_bytes(plan, stage, extents, sizes, out, &bytes));
     if (bytes) return HR_OK;
     *why = refusal(plan, c);
