@@ -393,6 +393,13 @@ static bool is_halved(const hr_step_builder *builder, const call_operands *opera
            (strcmp(matrix->format->name, "f16") == 0 && operands->elements > FEW_ROWS * width);
 }
 
+/* The weight is read as it is packed: by few rows, or for rows of it. */
+static bool is_read_packed(const hr_model_statement *statement, const call_operands *operands) {
+    const hr_weight *weight = operands->weight;
+    return operands->elements <= FEW_ROWS * weight->shape[weight->rank - 1] ||
+           strcmp(statement->name, "rows") == 0;
+}
+
 static hr_status statement_call(hr_step_builder *builder) {
     const hr_model_statement *statement = builder->statement;
     struct hr_model *model = builder->model;
@@ -418,9 +425,7 @@ static hr_status statement_call(hr_step_builder *builder) {
         if (halves)
             return halved_call(builder, operands.matrix, &operands.items[1 - operands.matrix_at], halves);
     }
-    bool few =
-        operands.weight && operands.elements <= FEW_ROWS * operands.weight->shape[operands.weight->rank - 1];
-    if (operands.weight && special && (few || strcmp(statement->name, "rows") == 0)) {
+    if (special && is_read_packed(statement, &operands)) {
         views_insert(model, &operands);
         plain = special;
     } else if (operands.weight)

@@ -85,16 +85,20 @@ static int place_in(const hr_contract *c, const int *mn, int mn_count, const hr_
     return -1;
 }
 
+static bool have_same_indices(const hr_contract *a, const int *mn_a, const hr_contract *b, const int *mn_b,
+                              int mn_count) {
+    return memcmp(mn_a, mn_b, (size_t)mn_count * sizeof *mn_a) == 0 &&
+           memcmp(a->k, b->k, (size_t)a->k_count * sizeof *a->k) == 0 &&
+           memcmp(a->batch, b->batch, (size_t)a->batch_count * sizeof *a->batch) == 0;
+}
+
 /* The same elements in the same order, whatever their indices are called. */
 static bool are_same_elements(const hr_contract *a, const hr_contract *b, bool right) {
     const hr_expr *x = right ? a->right : a->left, *y = right ? b->right : b->left;
     const int *mn_a = right ? a->n : a->m, *mn_b = right ? b->n : b->m;
     const int count_a = right ? a->n_count : a->m_count, count_b = right ? b->n_count : b->m_count;
     if (a->batch_count != b->batch_count || count_a != count_b || a->k_count != b->k_count) return false;
-    if (x == y && memcmp(mn_a, mn_b, (size_t)count_a * sizeof *mn_a) == 0 &&
-        memcmp(a->k, b->k, (size_t)a->k_count * sizeof *a->k) == 0 &&
-        memcmp(a->batch, b->batch, (size_t)a->batch_count * sizeof *a->batch) == 0)
-        return true;
+    if (x == y && have_same_indices(a, mn_a, b, mn_b, count_a)) return true;
     if (x->op != HR_OP_ELEMENT || y->op != HR_OP_ELEMENT || x->tensor != y->tensor ||
         x->arg_count != y->arg_count)
         return false;
