@@ -241,11 +241,12 @@ static hr_status halved_call(hr_step_builder *builder, const hr_weight *weight, 
     int count = 0;
     HR_TRY(hr_step_elements(builder, &with->array, 0, &elements));
     const int64_t width = weight->shape[1], rows = elements.fixed / width;
-    const bool few = !weight->data && rows <= HALVED_ROWS;
+    const bool few = !weight->data && rows <= HALVED_ROWS,
+               sums = few && strstr(weight->format->form, "_least") != NULL;
     shape[0] = (hr_step_size){rows, 0};
-    shape[1] = (hr_step_size){few ? width / HALVED_GROUP : width, 0};
+    shape[1] = (hr_step_size){sums ? width / HALVED_GROUP : width, 0};
     shape[2] = (hr_step_size){HALVED_GROUP, 0};
-    shaped.array.rank = few ? 3 : 2;
+    shaped.array.rank = sums ? 3 : 2;
     if (few) {
         HR_TRY(hr_model_kernel_of(builder->model, statement->name, weight->format->form, &of));
         if (!of) return hr_step_wrong(builder, weight->name, "is stored in a way that no kernel reads");
@@ -255,7 +256,7 @@ static hr_status halved_call(hr_step_builder *builder, const hr_weight *weight, 
         hr_step_view(builder->model, weight, 0, &given[count++]);
     else
         HR_TRY(weight_write_out(builder, weight, &given[count++]));
-    const hr_rounding *by = few ? &halved_groups : &halved_rows;
+    const hr_rounding *by = sums ? &halved_groups : &halved_rows;
     HR_TRY(operand_round(builder, by, &shaped, given + count));
     return call_add(builder, of, given, count + by->count, statement->targets, statement->target_count);
 }
