@@ -335,6 +335,15 @@ static int session_run(session *session) {
     return code;
 }
 
+/* A drafter needs room for no more than the model has; one that was taught with less has that. */
+static hr_status drafter_open(session *session, const char *file, const hr_model_options *options) {
+    hr_model_options small = {.size = sizeof small, .context = options->context, .threads = options->threads};
+    hr_status status = hr_model_open(session->device, file, &small, &session->drafter);
+    if (status != HR_BAD_INPUT || !small.context) return status;
+    small.context = 0;
+    return hr_model_open(session->device, file, &small, &session->drafter);
+}
+
 /* The device and what runs on it. */
 static hr_status models_open(session *session, const hr_model_options *options) {
     const arguments *arguments = session->arguments;
@@ -343,8 +352,7 @@ static hr_status models_open(session *session, const hr_model_options *options) 
     if (status == HR_OK)
         status = hr_model_open(session->device, arguments->words[0], options, &session->model);
     if (status != HR_OK || !drafter) return status;
-    const hr_model_options small = {.size = sizeof small, .threads = options->threads};
-    status = hr_model_open(session->device, drafter, &small, &session->drafter);
+    status = drafter_open(session, drafter, options);
     session->options.draft_model = session->drafter;
     return status;
 }
@@ -396,7 +404,8 @@ static const flag flags[] = {
      "go on with many texts at once, a JSON object a line: prompt or chat, n, temperature, top_k, top_p, "
      "min_p, seed; a line of JSON comes back for each"},
     {0, "at-once", "N", "requests that share a step, 16 by default, at most 64"},
-    {0, "context", "N", "tokens that there is room for; as many as the model was taught with by default"},
+    {0, "context", "N",
+     "tokens that there is room for, in a drafter, too; as many as the model was taught with by default"},
     {0, "device", "NAME", "cpu, cuda or cuda:I; cpu by default"},
     {0, "threads", "N", "all by default"},
     {0, "text", "FILE.hr", "a family's text in place of those of models/"},

@@ -249,18 +249,6 @@ static void take_begin(const masking *r, hr_key_bounds *out) {
     if (out->begin && !out->bound) out->bound = r->plan->normal->indices[r->scores->n[0]].extent;
 }
 
-static void take_mask(const masking *r, hr_stage *stage, int last) {
-    hr_key_bounds bounds;
-    hr_key_bounds_find(r->plan, r->scores, r->condition, &bounds);
-    if (!bounds.bound && r->several) take_begin(r, &bounds);
-    stage->mask_bound = bounds.bound;
-    stage->mask_begin = bounds.begin;
-    stage->mask_bound_more = bounds.bound_more;
-    stage->mask_begin_more = bounds.begin_more;
-    stage->mask_whole = bounds.whole;
-    if (bounds.bound) stage->mask_bound_last = last;
-}
-
 /* Nobody else sees what the stage makes; and what it makes of a score that does not count does not either. */
 static bool stage_ignores(masking *r, const hr_stage *stage) {
     bool ignores = true;
@@ -274,38 +262,61 @@ static bool stage_ignores(masking *r, const hr_stage *stage) {
 
 typedef struct condition_search {
     const hr_function *function;
-    const hr_contract *sum;
+    const hr_contract *product;
+    int key;
 } condition_search;
 
-/* Not known beside the sum's left operand: it is made by a stage, or has an index that this has not. */
+/* Not known beside queries and keys: it is made by a stage, or has another index. */
 static hr_visit is_elsewhere(const hr_expr *node, const void *context) {
     const condition_search *search = context;
     const hr_function *function = search->function;
-    const hr_contract *c = search->sum;
+    const hr_contract *c = search->product;
     if (node->op == HR_OP_INDEX)
         return hr_visit_until(!hr_indices_have(c->batch, c->batch_count, node->index) &&
-                              !hr_indices_have(c->m, c->m_count, node->index) &&
-                              !hr_indices_have(c->k, c->k_count, node->index));
+                              !hr_indices_have(c->m, c->m_count, node->index) && node->index != search->key);
     return hr_visit_until(
         hr_op_is_reduction(node->op) || node->op == HR_OP_RANDOM ||
-        (node->op == HR_OP_ELEMENT && function->tensors[node->tensor].role != HR_ROLE_INPUT));
+        (node->op == HR_OP_ELEMENT &&
+         (function->tensors[node->tensor].role != HR_ROLE_INPUT || hr_element_is_checked(function, node))));
+}
+
+/* The condition can be asked of the product's queries and keys. */
+static bool is_known(const masking *r, const hr_contract *product) {
+    const condition_search search = {r->plan->normal, product, r->key};
+    return r->condition && !hr_expr_find(r->condition, is_elsewhere, &search);
+}
+
+/* where(condition, 1, 0) */
+static hr_expr *mask_of(const masking *r, hr_expr *condition, hr_dtype type) {
+    hr_graph *graph = r->plan->graph;
+    return hr_graph_where(graph, condition, hr_graph_number(graph, type, 1), hr_graph_number(graph, type, 0));
+}
+
+static void take_mask(const masking *r, hr_stage *stage, int last) {
+    hr_key_bounds bounds;
+    hr_key_bounds_find(r->plan, r->scores, r->condition, &bounds);
+    if (!bounds.bound && r->several) take_begin(r, &bounds);
+    stage->mask_bound = bounds.bound;
+    stage->mask_begin = bounds.begin;
+    stage->mask_bound_more = bounds.bound_more;
+    stage->mask_begin_more = bounds.begin_more;
+    stage->mask_whole = bounds.whole;
+    if (!(bounds.bound && bounds.whole) && is_known(r, stage->contract))
+        stage->contract->mask = mask_of(r, r->condition, HR_F32);
+    if (bounds.bound) stage->mask_bound_last = last;
 }
 
 /* The sum goes on as far as its left operand does not vanish. An exponential counts where it is not 0: it is
  * NaN in rows that no key is left of. */
 static bool take_seen(masking *r, hr_contract *sum) {
     hr_graph *graph = r->plan->graph;
+    const hr_dtype type = sum->left->type;
     r->softmax = false;
     if (!vanishes(r, sum->left)) return false;
-    const condition_search search = {r->plan->normal, sum};
-    if (!r->condition || sum->stacked_count || sum->group ||
-        hr_expr_find(r->condition, is_elsewhere, &search))
-        return true;
-    hr_expr *some =
-        hr_graph_binary(graph, HR_OP_NE, HR_BOOL, sum->left, hr_graph_number(graph, sum->left->type, 0));
+    if (!is_known(r, sum) || sum->stacked_count || sum->group) return true;
+    hr_expr *some = hr_graph_binary(graph, HR_OP_NE, HR_BOOL, sum->left, hr_graph_number(graph, type, 0));
     hr_expr *seen = r->softmax ? hr_graph_binary(graph, HR_OP_OR, HR_BOOL, r->condition, some) : r->condition;
-    sum->seen = hr_graph_where(graph, seen, hr_graph_number(graph, sum->left->type, 1),
-                               hr_graph_number(graph, sum->left->type, 0));
+    sum->seen = mask_of(r, seen, type);
     return true;
 }
 

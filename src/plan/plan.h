@@ -130,6 +130,11 @@ typedef struct hr_contract {
      * over batch, m and k, else 0. What the right operand holds elsewhere changes nothing. NULL = all count.
      */
     hr_expr *seen;
+    /* Of scores in a region whose mask is more than bounds, or none: 1 where it holds, over batch, m and n,
+     * else 0. Columns before the first and past the last where it does change nothing. NULL = bounds say it
+     * all. */
+    hr_expr *mask;
+    hr_contract_lane mask_lane;
     hr_contract_lane left_lane, right_lane;
     hr_segments left_segments, right_segments;
 } hr_contract;

@@ -10,6 +10,7 @@
 typedef struct joined {
     int first, last;
     const hr_key_bounds bounds;
+    bool ends;    /* each block looks where the keys begin and end that its rows see */
     bool by_data; /* what is known of queries and keys, from data or their places, tells which blocks count */
 } joined;
 
@@ -51,12 +52,16 @@ static void explain_mask(const hr_plan *plan, const joined *region, hr_text *out
         append_bounds(plan, key, &region->bounds, out);
         hr_text_format(out, "%s\n", region->bounds.whole ? "" : "; within them it is asked pair by pair");
     }
+    if (region->ends)
+        hr_text_format(
+            out,
+            "       mask: keys before the first and past the last that a block of rows sees are left out\n");
     if (region->by_data)
         hr_text_format(out,
                        "       mask: blocks of queries and keys of which no pair can count are left out\n");
-    else if (!region->bounds.bound && !region->bounds.begin && sums_are_masked(plan, region))
+    else if (!region->ends && !region->bounds.bound && !region->bounds.begin && sums_are_masked(plan, region))
         hr_text_format(out, "       mask: no block is left out: it is asked pair by pair\n");
-    else if (!region->bounds.bound && !region->bounds.begin)
+    else if (!region->ends && !region->bounds.bound && !region->bounds.begin)
         hr_text_format(out, "       no mask leaves out a block: all %.40s count\n",
                        plan->normal->indices[key].name);
 }
@@ -93,7 +98,8 @@ static int explain_region(const hr_plan *plan, int first, hr_text *out) {
     const hr_schedule *schedule = stage->schedule;
     if (schedule->kind == HR_SCHEDULE_CUDA_BACKWARD && stage->contract) {
         explain_joined(
-            plan, &(joined){first, schedule->backward->text.last, schedule->backward->bounds, false}, out);
+            plan, &(joined){first, schedule->backward->text.last, schedule->backward->bounds, false, false},
+            out);
         return schedule->backward->text.last;
     }
     if (!hr_schedule_attends(plan, first)) {
@@ -102,8 +108,9 @@ static int explain_region(const hr_plan *plan, int first, hr_text *out) {
     }
     const bool cuda = schedule->kind == HR_SCHEDULE_CUDA_ATTENTION;
     const bool by_data = cuda && (schedule->attention->class_bytes || schedule->attention->begin_blocks);
+    const bool ends = schedule->kind == HR_SCHEDULE_CPU_PRODUCT && stage->contract->mask;
     const int last = hr_schedule_run(plan, first).last;
-    explain_joined(plan, &(joined){first, last, bounds_of(stage), by_data}, out);
+    explain_joined(plan, &(joined){first, last, bounds_of(stage), ends, by_data}, out);
     return last;
 }
 

@@ -197,7 +197,8 @@ static hr_visit is_batch_index(const hr_expr *node, const void *context) {
 }
 
 /* Keys that the block's last row reaches, and those that its first row still does. */
-static void print_keys(hr_printer *p, const hr_stage *head) {
+static void print_keys(hr_printer *p, int number) {
+    const hr_stage *head = &p->plan->stages[number];
     const hr_contract *c = head->contract;
     const bool of_batch = (head->mask_bound && hr_expr_find(head->mask_bound, is_batch_index, c)) ||
                           (head->mask_begin && hr_expr_find(head->mask_begin, is_batch_index, c));
@@ -221,6 +222,12 @@ static void print_keys(hr_printer *p, const hr_stage *head) {
                  hr_expr_text(p, head->mask_begin), head->mask_begin_more);
         hr_print_close(p);
     }
+    if (c->mask)
+        hr_print(p,
+                 "keys = contract_attend_seen(&(struct contract_f32_operand){stage_%d_mask, %s}, a, "
+                 "attend->batch, m, "
+                 "rows, keys);",
+                 number, c->mask_lane.along_k ? "true" : "false");
 }
 
 /* One of the products: the `team`th. */
@@ -243,7 +250,7 @@ static void print_block(hr_printer *p, int number) {
     hr_print(p, "char *const between = attend->own + attend->blocks.between;");
     hr_print(p, "arguments block = *a;");
     print_places(p, number);
-    print_keys(p, &p->plan->stages[run.first]);
+    print_keys(p, run.first);
     for (int k = run.first; k <= run.last; k++)
         if (p->plan->stages[k].contract)
             print_product(p, run, k, team++);

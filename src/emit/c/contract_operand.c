@@ -225,15 +225,16 @@ void hr_product_operand(hr_product_printer *s, hr_product_part part) {
         const hr_expr *value;
         const hr_contract_lane *lane;
         const hr_segments *segments;
-        int *rows, row_count;
-    } parts[] = {{"_left", c->left, &c->left_lane, &c->left_segments, c->m, c->m_count},
-                 {"_right", c->right, &c->right_lane, &c->right_segments, c->n, c->n_count},
-                 {"_seen", c->seen, &scalars, &none, c->m, c->m_count}},
+        int *rows, row_count, *deep, deep_count;
+    } parts[] = {{"_left", c->left, &c->left_lane, &c->left_segments, c->m, c->m_count, c->k, c->k_count},
+                 {"_right", c->right, &c->right_lane, &c->right_segments, c->n, c->n_count, c->k, c->k_count},
+                 {"_seen", c->seen, &scalars, &none, c->m, c->m_count, c->k, c->k_count},
+                 {"_mask", c->mask, &c->mask_lane, &none, c->m, c->m_count, c->n, c->n_count}},
       *of = &parts[part];
     const hr_expr *value = of->value;
     const hr_contract_lane *lane = of->lane;
     hr_walked_group rows = {of->rows, of->row_count, "row", "rows"};
-    hr_walked_group deep = {c->k, c->k_count, "k", "depth"};
+    hr_walked_group deep = {of->deep, of->deep_count, "k", "depth"};
     const hr_walked_group *outer = lane->along_k ? &rows : &deep, *inner = lane->along_k ? &deep : &rows;
     hr_product_begin(p, s->stage, outer, inner, lane->vector);
     hr_text body, *out = hr_print_aside(p, &body);
@@ -243,7 +244,7 @@ void hr_product_operand(hr_product_printer *s, hr_product_part part) {
     const bool parted = of->segments->run && hr_segmented_begin(p, of->segments, &apart);
     hr_print_open(p, hr_format(p, "for (int64_t place = 0; place < %s; place++) {", outer->length));
     hr_product_digits(p, outer->index, outer->count, hr_format(p, "(%s + place)", outer->from), NULL);
-    hr_walked_operand walked = {value, c->k[c->k_count - 1], false};
+    hr_walked_operand walked = {value, part == HR_PRODUCT_MASK ? -1 : c->k[c->k_count - 1], false};
     hr_product_runs(p, inner, &walked, "to + place * stride", parted ? &apart : NULL);
     hr_print_close(p);
     if (parted) hr_segmented_end(&apart);

@@ -30,10 +30,15 @@ typedef struct hr_walked_group {
     const char *from, *length;
 } hr_walked_group;
 
-/* SEEN is no operand but what a mask leaves of the left one. */
-typedef enum hr_product_part { HR_PRODUCT_LEFT, HR_PRODUCT_RIGHT, HR_PRODUCT_SEEN } hr_product_part;
+/* No operands: SEEN is what a mask leaves of the left one, MASK what it leaves of the product. */
+typedef enum hr_product_part {
+    HR_PRODUCT_LEFT,
+    HR_PRODUCT_RIGHT,
+    HR_PRODUCT_SEEN,
+    HR_PRODUCT_MASK
+} hr_product_part;
 
-/* stage_N_left, stage_N_right or stage_N_seen. */
+/* stage_N_left and so on. */
 void hr_product_operand(hr_product_printer *s, hr_product_part part);
 
 /* ---- what the function of the finished sums shares ---- */

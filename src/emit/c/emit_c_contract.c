@@ -401,6 +401,7 @@ hr_status hr_emit_contract_c(hr_printer *p, int number) {
     hr_product_operand(&s, HR_PRODUCT_LEFT);
     hr_product_operand(&s, HR_PRODUCT_RIGHT);
     if (s.contract->seen) hr_product_operand(&s, HR_PRODUCT_SEEN);
+    if (s.contract->mask && hr_schedule_attends(p->plan, number)) hr_product_operand(&s, HR_PRODUCT_MASK);
     print_finish(&s);
     if (!hr_schedule_attends(p->plan, number)) {
         if (choice.limit) print_limit(&s);

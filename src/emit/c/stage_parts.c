@@ -101,7 +101,8 @@ static bool takes_part(hr_cpu_loop loop) {
 
 /* Of the rows between two products, where a mask leaves out keys before the first that counts. */
 static bool starts_late(const hr_stage_printer *s) {
-    return s->plan->stages[hr_schedule_run(s->plan, s->number).first].mask_begin != NULL;
+    const hr_stage *head = &s->plan->stages[hr_schedule_run(s->plan, s->number).first];
+    return head->mask_begin || (head->contract && head->contract->mask);
 }
 
 hr_lane_pass hr_stage_lane_pass(hr_stage_printer *s, int pass, hr_lane_step *steps) {

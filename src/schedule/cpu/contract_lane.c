@@ -164,6 +164,10 @@ hr_status hr_pass_contract_lanes(const int64_t *extents, hr_plan *plan) {
         const int k = c->k[c->k_count - 1];
         HR_TRY(lane_of(plan, extents, c->left, c->m[c->m_count - 1], k, &c->left_segments, &c->left_lane));
         HR_TRY(lane_of(plan, extents, c->right, c->n[c->n_count - 1], k, &c->right_segments, &c->right_lane));
+        hr_segments none = {0};
+        if (c->mask)
+            HR_TRY(lane_of(plan, extents, c->mask, c->m[c->m_count - 1], c->n[c->n_count - 1], &none,
+                           &c->mask_lane));
     }
     return HR_OK;
 }

@@ -44,6 +44,41 @@ struct contract_attend_span {
     int64_t begin, end;
 };
 
+/* Whether one of the rows sees one of the keys [key, key + keys). `seen` holds zeros, as long as none does.
+ */
+static bool contract_attend_sees(const struct contract_f32_operand *mask, const struct arguments *arguments,
+                                 int64_t batch, int64_t m, int64_t rows, int64_t key, int64_t keys,
+                                 float *seen) {
+    const int64_t stride = mask->along_k ? CONTRACT_ATTEND_STEP : CONTRACT_ATTEND_ROWS;
+    for (int64_t row = 0; row < rows; row += CONTRACT_ATTEND_ROWS) {
+        float any = 0;
+        mask->fill(arguments, batch, m + row, contract_min(rows - row, CONTRACT_ATTEND_ROWS), key, keys, seen,
+                   stride, 0);
+#pragma omp simd reduction(+ : any)
+        for (int i = 0; i < CONTRACT_ATTEND_ROWS * CONTRACT_ATTEND_STEP; i++)
+            any += seen[i];
+        if (any > 0) return true;
+    }
+    return false;
+}
+
+/* Of the block's keys those from the first step on that a row sees, to the last one. A step is left at least.
+ */
+static struct contract_attend_span contract_attend_seen(const struct contract_f32_operand *mask,
+                                                        const struct arguments *arguments, int64_t batch,
+                                                        int64_t m, int64_t rows,
+                                                        struct contract_attend_span keys) {
+    enum { STEP = CONTRACT_ATTEND_STEP, SEEN = CONTRACT_ATTEND_ROWS * STEP };
+    float first[SEEN] = {0}, last[SEEN] = {0};
+    if (keys.end - keys.begin < CONTRACT_ATTEND_LOOKED) return keys;
+    while (keys.end - keys.begin >= 2 * STEP &&
+           !contract_attend_sees(mask, arguments, batch, m, rows, keys.begin, STEP, first))
+        keys.begin += STEP;
+    for (int64_t end; (end = (keys.end - 1) / STEP * STEP) - keys.begin >= STEP; keys.end = end)
+        if (contract_attend_sees(mask, arguments, batch, m, rows, end, keys.end - end, last)) break;
+    return keys;
+}
+
 /* Rows [m, m + rows) of a product whose right operand stands packed: of its columns and of k these. Chains
  * end at the same places of k wherever they begin, so that sums do not depend on how rows are cut. */
 static void contract_f32_kept(const struct contract_f32_team *team, int64_t m, int64_t rows,

@@ -36,6 +36,7 @@ enum {
     CONTRACT_ATTEND_PANELS = 4,       /* of the left operand: rows are multiples of these */
     CONTRACT_ATTEND_ROWS = 64,        /* of a block, at most: more gain nothing, and cost where masks end */
     CONTRACT_ATTEND_STEP = 32,        /* of what a mask leaves: whole steps of all units */
+    CONTRACT_ATTEND_LOOKED = 512,     /* keys from which on it pays to look at a mask's ends */
 };
 
 /* A product whose right operand stays packed while blocks of so many rows go by, each by one thread. */
