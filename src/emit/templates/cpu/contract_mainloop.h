@@ -220,9 +220,11 @@ static FLOAT contract_fxx_again(const struct contract_fxx *product, const struct
 }
 
 /* 0 times infinity or NaN is NaN: sums that are not finite are made again. */
-static void contract_fxx_mend(const struct contract_fxx *product, const struct contract_fxx_operand *left,
-                              const struct contract_fxx_operand *right, int64_t batch, int64_t m,
-                              int64_t rows, int64_t n, int64_t columns, FLOAT *tile, int64_t stride) {
+static __attribute__((noinline)) void contract_fxx_mend(const struct contract_fxx *product,
+                                                        const struct contract_fxx_operand *left,
+                                                        const struct contract_fxx_operand *right,
+                                                        int64_t batch, int64_t m, int64_t rows, int64_t n,
+                                                        int64_t columns, FLOAT *tile, int64_t stride) {
     for (int64_t i = 0; i < rows; i++) {
         FLOAT *sums = tile + i * stride, none = 0;
 #pragma omp simd reduction(+ : none)
