@@ -290,6 +290,8 @@ static const struct backward_case {
     {{BACKWARD("f32", "where(j <= i and j > i - 70, " WEIGHT ", 0)"), true, true}, {1, 1, 400, 400, 16, 16}},
     {{BACKWARD("f32", "where(j <= i, " WEIGHT ", 0)"), true, true}, {1, 1, 1400, 1400, 8, 8}},
     {{BACKWARD("f32", "where(j < i, " WEIGHT ", 0)"), true, true}, {1, 1, 290, 290, 8, 8}}, /* rows of none */
+    {{BACKWARD("f32", "where(j <= i and i // 64 == j // 64, " WEIGHT ", 0)"), true, true},
+     {1, 1, 600, 600, 8, 8}},
     {{BACKWARD("f32", WEIGHT), false, false}, {1, 2, 300, 300, 24, 40}},
     {{BACKWARD("f32", "where(j <= i, " WEIGHT ", 0)"), false, false}, {2, 3, 60, 70, 24, 40}},
 };
