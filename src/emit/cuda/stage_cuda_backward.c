@@ -131,9 +131,10 @@ static void print_sees(void *context) {
     backward_printer *t = context;
     const hr_expr *mask = t->backward->text.mask;
     if (mask) print_indices(t);
-    t->p->eager = true; /* a branch for each pair of query and key is slower than what it leaves out */
+    t->p->forms |=
+        HR_FORM_EAGER; /* a branch for each pair of query and key is slower than what it leaves out */
     hr_print(t->p, "return %s;", mask ? hr_expr_text(t->p, mask) : "true");
-    t->p->eager = false;
+    t->p->forms &= ~(unsigned)HR_FORM_EAGER;
 }
 
 static void print_place(backward_printer *t, const hr_expr *place, bool more, const char *none) {
@@ -373,7 +374,8 @@ hr_status hr_emit_backward_cuda(hr_printer *p, const hr_cuda_backward *backward)
     print_sides(&t);
     print_functions(&t);
     hr_printer_stage(p, stage_of(&t, HR_BACKWARD_SCORES));
-    p->vector = p->fast = false;
+    p->vector = false;
+    p->forms &= ~(unsigned)HR_FORM_FAST;
     if (backward->work_bytes)
         hr_cuda_print_attention_classes(p, t.number, t.scores, backward->text.mask, &backward->classes);
     for (int keys = 0; keys < 2; keys++) {
