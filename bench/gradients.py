@@ -1,24 +1,21 @@
 #!/usr/bin/env python3
-"""Derived backward passes: a GPT-2 block beside its floors, stage by stage on a GPU; kernels beside texts by hand.
+"""Derived backward passes: a GPT-2 block beside the floors of its stages; kernels beside texts by hand.
 
   gradients.py HEADROOM [--device cuda|cpu] [--examples FOLDER] [--hand FOLDER] [--tokens 1024,4096] [--rounds 3]
-               [--traces FOLDER] [--name WORDS] [--out FILE.md]
+               [--name WORDS] [--out FILE.md]
 
 in:   the command; examples/gpt2_block*.hr, which --examples takes elsewhere (an older tree's); with --hand, files of the
       names of kernels/*_backward.hr with other texts of the same kernels
-out:  a table of times beside the floors of stages, tables of stages, and one of the kernels
+out:  a table of times beside the floors of stages, and one of the kernels
 
-A time is the median of `headroom run --tune none --repeat 30`; times of a stage's kernels are medians of a recording,
-where clocks are lower: they say how a time is shared out.
+A time is the median of `headroom run --tune none --repeat 30`.
 """
 
 import argparse
 import concurrent.futures
 import json
-import re
 import statistics
 import subprocess
-import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -48,55 +45,18 @@ def floors(result):
     return sum(stage["floor_seconds"] for stage in result["plan"]["stages"]) * 1e6
 
 
-def recorded(headroom, text, extents, traces):
-    """Medians of kernels in microseconds: stage -> [(name, time)]."""
-    with tempfile.TemporaryDirectory() as folder:
-        trace = str((traces or Path(folder)) / f"{text.stem}.{extents[0][2:]}.hrt")
-        command = [headroom, "record", "-o", trace, "--", headroom, "run", str(text), *extents, "--device", "cuda", *FLAGS,
-                   "--repeat", "7"]
-        subprocess.run(command, capture_output=True)
-        done = subprocess.run([headroom, "diagnose", trace, "--json"], capture_output=True, text=True)
-    stages = {}
-    for kernel in json.loads(done.stdout).get("kernels", []) if done.returncode == 0 else []:
-        named = re.match(r"stage_(\d+)", kernel["name"])
-        if named:
-            stages.setdefault(int(named[1]), []).append((kernel["name"], kernel["duration"]["median"] * 1e6))
-    return stages
-
-
-def makes(headroom, text, extents):
-    """What each stage makes, in names of the text."""
-    told = subprocess.run([headroom, "explain", str(text), *extents, "--device", "cuda"], capture_output=True, text=True).stdout
-    names = []
-    for stage in re.split(r"\n\s*(?=\d+\.  )", told)[1:]:
-        made = re.findall(r"(?:computes|pass \d+(?:, which most rows skip)?): ([^\n]*)", stage)
-        names.append(", ".join(n for n in ", ".join(made).split(", ") if n and not re.match(r"(sum|peak|total)_", n)))
-    return names
-
-
-def block(headroom, device, examples, tokens, traces):
+def block(headroom, device, examples, tokens):
     sizes = [[f"T={t}", *WIDTHS] for t in tokens]
     cases = [(kernel, words, extents) for extents in sizes for kernel, words in BLOCK]
     with concurrent.futures.ThreadPoolExecutor(8) as pool:  # what is compiled is kept
         list(pool.map(lambda case: run(headroom, device, examples / f"{case[0]}.hr", case[2], 1), cases))
     lines = ["| kernel | T | time | floors of its stages | of the time | stages |", "|---|---|---|---|---|---|"]
-    results = []
     for kernel, words, extents in cases:
         result = run(headroom, device, examples / f"{kernel}.hr", extents)
         if result:
             time, floor = microseconds(result), floors(result)
             lines.append(f"| {words} | {extents[0][2:]} | {time:.0f} µs | {floor:.0f} µs | {floor / time:.2f} | {len(result['plan']['stages'])} |")
             print(lines[-1], flush=True)
-        if result and device == "cuda" and kernel != "gpt2_block":
-            results.append((kernel, words, extents, result))
-    for kernel, words, extents, result in results:
-        text = examples / f"{kernel}.hr"
-        times, names = recorded(headroom, text, extents, traces), makes(headroom, text, extents)
-        lines += ["", f"{words.capitalize()}, {extents[0]}:", "", "| stage | makes | floor | its kernels |", "|---|---|---|---|"]
-        for number, stage in enumerate(result["plan"]["stages"]):
-            own = ", ".join(f"{name.removeprefix(f'stage_{number}').lstrip('_') or 'main'} {time:.1f} µs" for name, time in times.get(number, []))
-            made = names[number] if number < len(names) else ""
-            lines.append(f"| {number + 1} | {made or '–'} | {stage['floor_seconds'] * 1e6:.1f} µs | {own or 'in another'} |")
     return lines
 
 
@@ -123,13 +83,12 @@ def main():
     parser.add_argument("--hand", type=Path)
     parser.add_argument("--tokens", default="1024,4096")
     parser.add_argument("--rounds", type=int, default=3, help="of kernels beside texts by hand")
-    parser.add_argument("--traces", type=Path, help="where recordings are kept")
     parser.add_argument("--name", default="A GPT-2 block and its derived backward pass")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     tokens = [int(t) for t in given.tokens.split(",") if t]
     lines = [f"# {given.name}", "", f"`examples/gpt2_block*.hr` in bf16 with {', '.join(WIDTHS)}.", ""]
-    lines += block(given.headroom, given.device, given.examples, tokens, given.traces) if tokens else []
+    lines += block(given.headroom, given.device, given.examples, tokens) if tokens else []
     lines += beside_hand(given.headroom, given.device, given.hand, given.rounds) if given.hand else []
     page = "\n".join(lines) + "\n"
     if given.out:
