@@ -322,7 +322,7 @@ void hr_lanes_round(hr_dtype type, hr_dtype dtype, int n, double *value, double 
             continue;
         }
         value[i] = near;
-        noise[i] = 0;
+        if (!hr_number_is_nothing(x, noise[i])) noise[i] = 0;
         if (!(fabs(x) <= DBL_MAX) || !(error <= DBL_MAX)) {
             if (!(error <= DBL_MAX)) bound[i] = INFINITY;
             continue;

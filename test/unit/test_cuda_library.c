@@ -103,7 +103,7 @@ static void run_case(const hr_function *function, const struct library_case *one
 static void run_function(const hr_function *function, int number) {
     const size_t count = sizeof cases / sizeof *cases;
     for (size_t c = 0; c < count; c++)
-        if (getenv("HR_TEST_LONG") || (!cases[c].slow && sample_takes((size_t)number * count + c, 11)))
+        if (getenv("HR_TEST_LONG") || (!cases[c].slow && sample_takes((size_t)number * count + c, 8)))
             run_case(function, &cases[c], NULL, 0);
 }
 

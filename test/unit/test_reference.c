@@ -612,6 +612,33 @@ static void test_deep_reductions(void **state) {
     hr_text_clear(&text);
 }
 
+/* Addends that are 0 times what is not finite change nothing in a sum that leaves them out, also where they
+ * were rounded and multiplied on their way; what is no number by itself does. */
+static void test_sums_that_leave_out(void **state) {
+    (void)state;
+    static const struct {
+        const char *addend;
+        double all, rest;
+    } sums[] = {{"where(n < 2, 1, 0) * x[n]", NAN, 3},
+                {"3 * bf16(where(n < 2, 1, 0) * x[n])", NAN, 9},
+                {"f16(where(n < 2, 1, 0) * (x[n] - 1)) * x[n]", NAN, 2},
+                {"x[n] + 1", NAN, NAN}};
+    for (size_t i = 0; i < 2 * sizeof sums / sizeof *sums; i++) {
+        char text[200];
+        hr_fixture f;
+        snprintf(text, sizeof text,
+                 "kernel k(x: f32[N]) -> (s: f32, one: f32)\n{\n s = sum[n](%s)\n one = x[0]\n}\n",
+                 sums[i / 2].addend);
+        open_vector(&f, text, 4, (double[]){1, 2, NAN, INFINITY});
+        expect(&f, "one", 0, 1);
+        const hr_sum_order order = {
+            .place = f.function->statements[0].value->place, .chains = 1, .growth = 1, .leaves_out = i % 2};
+        hr_reference_orders(f.reference, &order, 1);
+        expect(&f, "s", 0, i % 2 ? sums[i / 2].rest : sums[i / 2].all);
+        hr_fixture_close(&f);
+    }
+}
+
 static void test_unbound_and_mismatched_arrays(void **state) {
     (void)state;
     hr_fixture f;
@@ -707,6 +734,7 @@ int main(void) {
         cmocka_unit_test(test_philox),
         cmocka_unit_test(test_long_chains),
         cmocka_unit_test(test_deep_reductions),
+        cmocka_unit_test(test_sums_that_leave_out),
         cmocka_unit_test(test_unbound_and_mismatched_arrays),
         cmocka_unit_test(test_strides_and_empty_arrays),
         cmocka_unit_test(test_samples_are_cheap),

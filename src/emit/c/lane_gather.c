@@ -155,7 +155,7 @@ static void print_stretched(hr_printer *p, const hr_expr *element, int number) {
         p,
         "if (HR_LANES %% %d == 0 && at_%d %% %d == 0 && row_inside(0, at_%d / %d, HR_LANES / %d, %s)%s%s) {",
         by, number, by, number, by, by, size_of(p, element), others ? " && " : "", others ? others : "");
-    hr_print(p, "    g%d = %s_spread(%s_load_part_%s(%s + at_%d / %d, HR_LANES / %d), %d);", number,
+    hr_print(p, "    g%d = %s_repeat(%s_load_part_%s(%s + at_%d / %d, HR_LANES / %d), %d);", number,
              kind_of(element), kind_of(element), dtype_of(p, element), axis_of(p, element), number, by, by,
              by);
     hr_print(p, "} else {");
