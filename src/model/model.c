@@ -261,6 +261,10 @@ static hr_status weights_find(struct hr_model *model, bool *used) {
 
 /* ---- memory ---- */
 
+/* They begin as zeros: kernels read tokens in groups, those past the context, too. A value of these that is
+ * not finite would have a row made again in another way, so that its last bits depend on what the memory
+ * held.
+ */
 static hr_status caches_take(struct hr_model *model) {
     model->cache_dtype = hr_device_memory_is_host(model->device) ? HR_F32 : HR_F16;
     for (int i = 0; i < model->text.cache_count; i++) {
@@ -280,7 +284,7 @@ static hr_status caches_take(struct hr_model *model) {
                 return wrong(model, rule->line, rule->name, "would be larger than memory");
         }
         cache->size = (size_t)elements * hr_dtype_size(model->cache_dtype);
-        HR_TRY(hr_device_allocate(model->device, cache->size, &cache->data));
+        HR_TRY(hr_model_zeros_take(model->device, cache->size, &cache->data));
     }
     return HR_OK;
 }

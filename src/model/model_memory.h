@@ -22,4 +22,7 @@ hr_status hr_model_memory_send(hr_device *device, const hr_model_memory *memory,
                                size_t bytes);
 hr_status hr_model_memory_fetch(hr_device *device, const hr_model_memory *memory, void *host, size_t bytes);
 
+/* `bytes` of the device's memory that begin as zeros. hr_device_release. */
+hr_status hr_model_zeros_take(hr_device *device, size_t bytes, void **out);
+
 #endif

@@ -140,9 +140,9 @@ library.hr_last_error.restype = ctypes.c_char_p
 class Model:
     library = library
 
-    def __init__(self, path, vocabulary, context=0, threads=0, device="cpu"):
+    def __init__(self, path, vocabulary, context=0, threads=0, device="cpu", text=None):
         self.device, self.model, self.vocabulary = ctypes.c_void_p(), ctypes.c_void_p(), vocabulary
-        options = ModelOptions(ctypes.sizeof(ModelOptions), None, context, threads)
+        options = ModelOptions(ctypes.sizeof(ModelOptions), text and str(text).encode(), context, threads)
         self.done(self.library.hr_device_open(device.encode(), ctypes.byref(self.device)))
         self.done(self.library.hr_model_open(self.device, str(path).encode(), ctypes.byref(options), ctypes.byref(self.model)))
 
