@@ -196,7 +196,7 @@ static void test_shapes(void **state) {
         {1, 2, 70, 70, 0, 8},    {1, 2, 70, 70, 8, 0},    {1, 2, 0, 70, 8, 8}};
     for (int i = 0; i < CASES; i++)
         for (size_t s = 0; s < (i < OFTEN ? sizeof shapes / sizeof *shapes : 2); s++)
-            if (sample_takes((size_t)i * 11 + s, 8)) check_case(&cases[i], &shapes[s]);
+            if (sample_takes((size_t)i * 11 + s, 13)) check_case(&cases[i], &shapes[s]);
 }
 
 /* Blocks of the fewest rows; batches alone and shared by threads. */
@@ -209,7 +209,7 @@ static void test_small_caches(void **state) {
         for (int i = 0; i < OFTEN; i++)
             for (int s = 0; s < 2; s++) {
                 device->limits.threads = threads;
-                if (sample_takes((size_t)((threads * OFTEN + i) * 2 + s), 4))
+                if (sample_takes((size_t)((threads * OFTEN + i) * 2 + s), 7))
                     check_case(&cases[i], &shapes[s]);
             }
     device->limits = own;
@@ -393,7 +393,7 @@ static void test_not_finite(void **state) {
         for (int which = 0; which < 3; which++)
             for (int row = 0; row < 3; row++)
                 for (int value = 0; value < 3; value++)
-                    if (sample_takes((size_t)(((i * 3 + which) * 3 + row) * 3 + value), 3))
+                    if (sample_takes((size_t)(((i * 3 + which) * 3 + row) * 3 + value), 5))
                         check_value(&cases[i], which, rows[row], values[value]);
     }
 }

@@ -86,7 +86,7 @@ static void test_forward(void **state) {
     (void)state;
     for (int l = 0; l < LENGTHS; l++)
         for (int d = 0; d < DEPTHS; d++)
-            if (sample_takes((size_t)(l * DEPTHS + d), 18))
+            if (sample_takes((size_t)(l * DEPTHS + d), 29))
                 check_square("attention", l % 2 ? "attention" : "attention_training", lengths[l], depths[d],
                              l + d);
 }
@@ -95,7 +95,7 @@ static void test_backward(void **state) {
     (void)state;
     for (int l = 0; l < LENGTHS; l++)
         for (int d = 0; d < DEPTHS; d++)
-            if (sample_takes((size_t)(l * DEPTHS + d), 30))
+            if (sample_takes((size_t)(l * DEPTHS + d), 47))
                 check_square("attention_backward", "attention_backward", lengths[l], depths[d], l + d);
 }
 
@@ -130,8 +130,8 @@ static void test_decode(void **state) {
     for (int l = 0; l < LENGTHS; l++)
         for (int d = 0; d < DEPTHS; d++) {
             const size_t number = (size_t)(l * DEPTHS + d);
-            if (sample_takes(number, 30)) decode(lengths[l], depths[d], l + d);
-            if (sample_takes(number + 15, 30)) decode_paged(lengths[l], depths[d], l + d);
+            if (sample_takes(number, 47)) decode(lengths[l], depths[d], l + d);
+            if (sample_takes(number + 15, 47)) decode_paged(lengths[l], depths[d], l + d);
         }
 }
 

@@ -73,7 +73,7 @@ static void test_random_programs(void **state) {
     (void)state;
     right = refused = 0;
     for (size_t seed = 0; seed < 64; seed++)
-        if (sample_takes(seed, 9)) check_program(7000 + seed);
+        if (sample_takes(seed, 13)) check_program(7000 + seed);
     assert_true(right > refused);
 }
 
@@ -95,7 +95,7 @@ static void test_library(void **state) {
                                  .seed = number,
                                  .points = 100};
                 if (one.function->extent_count > 3) continue; /* whose axes are bound to each other */
-                if (sample_takes(number, 41)) check(&one, library.files[f].path);
+                if (sample_takes(number, 61)) check(&one, library.files[f].path);
             }
     assert_true(right > refused);
     kernel_library_close(&library);
@@ -130,7 +130,7 @@ static void test_other_rows(void **state) {
                                  .limits = cuda_case_limits(90, 2),
                                  .seed = number,
                                  .points = 100};
-                if (one.function->extent_count <= 3 && sample_takes(number, 33))
+                if (one.function->extent_count <= 3 && sample_takes(number, 49))
                     right += check_rows(library.files[f].path, &one);
             }
     assert_true(right > 0);

@@ -306,7 +306,7 @@ static void test_runs(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         for (int k = 0; k < SIZES_MAX && cases[i].small[k][0] >= 0; k++)
             for (int way = 0; way < 2; way++, number++)
-                if (sample_takes((size_t)number, 7)) expect_size(&cases[i], cases[i].small[k], number);
+                if (sample_takes((size_t)number, 11)) expect_size(&cases[i], cases[i].small[k], number);
 }
 
 /* Whatever the tuner may choose, of rows that are whole groups and of others. */

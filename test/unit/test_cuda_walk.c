@@ -210,7 +210,7 @@ static void test_walks(void **state) {
                              .points = 400};
             extents_set(one.function, &sizes[s], extents);
             if (s == FIRST || (s == NEXT && !texts[t].maps_only)) expect_walk(&one, &texts[t]);
-            if (sample_takes(t * (sizeof sizes / sizeof *sizes) + s, 11))
+            if (sample_takes(t * (sizeof sizes / sizeof *sizes) + s, 17))
                 expect_right(&one, (int)(t * 16 + s));
             hr_program_destroy(program);
         }

@@ -124,7 +124,7 @@ static void check_program(uint64_t seed, int others, const hr_schedule_options *
 static void test_random_programs(void **state) {
     (void)state;
     for (size_t seed = 0; seed < 60; seed++)
-        if (sample_takes(seed, 10))
+        if (sample_takes(seed, 15))
             check_program(5000 + seed, getenv("HR_TEST_LONG") ? 8 : 4, seed % 2 ? &for_any : &as_planned);
 }
 
@@ -419,7 +419,7 @@ static void check_drawn(uint64_t seed) {
 static void test_drawn(void **state) {
     (void)state;
     for (size_t seed = 0; seed < 400; seed++)
-        if (sample_takes(seed, 40)) check_drawn(seed);
+        if (sample_takes(seed, 60)) check_drawn(seed);
 }
 
 /* At 2^33 points: refused at once by 32 bits a lane that are too few, else right, as what is planned for so

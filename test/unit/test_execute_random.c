@@ -143,7 +143,7 @@ static void test_random_programs(void **state) {
     (void)state;
     int fewer = 0;
     for (size_t seed = 0; seed < 60; seed++)
-        if (sample_takes(seed, 10)) fewer += check_program(9000 + seed);
+        if (sample_takes(seed, 15)) fewer += check_program(9000 + seed);
     assert_true(fewer > 0);
 }
 

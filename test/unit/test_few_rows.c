@@ -175,7 +175,7 @@ static void test_products(void **state) {
                                    {16, 99, 33},   {3, 5, 7},    {17, 100, 80}, {5, 0, 40},  {5, 40, 0}};
     for (size_t i = 0; i < sizeof products / sizeof *products; i++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-            if (sample_takes(i * (sizeof shapes / sizeof *shapes) + s, 8)) check(products[i], &shapes[s]);
+            if (sample_takes(i * (sizeof shapes / sizeof *shapes) + s, 13)) check(products[i], &shapes[s]);
 }
 
 static void test_locals(void **state) {
@@ -188,7 +188,7 @@ static void test_locals(void **state) {
         if (locals[i].plan && !strstr(plan, locals[i].plan)) fail_msg("%s of\n%s", plan, locals[i].text);
         hr_kernel_destroy(kernel);
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-            if ((shapes[s].k || !strstr(locals[i].text, "u[n, 0]")) && sample_takes(i * 5 + s, 6))
+            if ((shapes[s].k || !strstr(locals[i].text, "u[n, 0]")) && sample_takes(i * 5 + s, 10))
                 check(locals[i].text, &shapes[s]);
     }
 }
@@ -200,7 +200,7 @@ static void test_threads(void **state) {
     for (int threads = 1; threads < 4; threads++)
         for (size_t i = 0; i < sizeof products / sizeof *products; i++) {
             device->limits.threads = threads;
-            if (!sample_takes((size_t)threads * 31 + i, 8)) continue;
+            if (!sample_takes((size_t)threads * 31 + i, 13)) continue;
             check(products[i], &shapes[i % 2]);
         }
     device->limits = own;
@@ -211,7 +211,7 @@ static void test_shared(void **state) {
     static const shape shapes[] = {{1, 5, 1}, {1, 3, 15}, {1, 4, 64}, {1, 33, 257}, {1, 2, 1000}, {1, 3, 0}};
     for (size_t i = 0; i < sizeof shared / sizeof *shared; i++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++)
-            if ((shapes[s].k >= 16 || !strstr(shared[i], "% 16")) && sample_takes(i * 6 + s, 6))
+            if ((shapes[s].k >= 16 || !strstr(shared[i], "% 16")) && sample_takes(i * 6 + s, 10))
                 check(shared[i], &shapes[s]);
 }
 

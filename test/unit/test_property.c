@@ -62,7 +62,7 @@ static bool agrees(uint64_t seed, bool unfused) {
 static void check_seeds(unsigned long first, unsigned long last, bool unfused) {
     int wrong = 0;
     for (unsigned long seed = first; seed < last; seed++)
-        if (getenv("HR_SEEDS") || sample_takes(seed, 4)) wrong += !agrees(seed, unfused);
+        if (getenv("HR_SEEDS") || sample_takes(seed, 6)) wrong += !agrees(seed, unfused);
     assert_int_equal(wrong, 0);
 }
 
@@ -148,7 +148,7 @@ static void check_texts(const char *const *texts, int count) {
         for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
             hr_random_extent extents[HR_RANDOM_EXTENTS] = {
                 {"M", sizes[k][0]}, {"N", sizes[k][1]}, {"", 0}, {"", 0}};
-            if (!sample_takes((size_t)i * 6 + k, 5)) continue;
+            if (!sample_takes((size_t)i * 6 + k, 7)) continue;
             assert_true(text_agrees("written.hr", texts[i], extents, 1, false));
             assert_true(text_agrees("written.hr", texts[i], extents, 2, true));
         }

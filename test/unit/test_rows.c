@@ -75,7 +75,7 @@ static void check_kernels(int count) {
         fclose(file);
         for (int r = 0; r < ROW_COUNTS; r++)
             for (int n = 0; n < LENGTHS; n++)
-                if (sample_takes((size_t)((k * ROW_COUNTS + r) * LENGTHS + n), 27))
+                if (sample_takes((size_t)((k * ROW_COUNTS + r) * LENGTHS + n), 41))
                     check_rows(&kernels[k], text, length, row_counts[r], lengths[n]);
     }
 }
@@ -177,7 +177,7 @@ static void test_long_columns(void **state) {
         check_plan_words(&which, long_cases[i].text, strips_words, long_cases[i].strips);
         for (int r = 0; r < ROW_COUNTS; r++)
             for (int n = 0; n < LENGTHS; n++)
-                if (sample_takes((i * ROW_COUNTS + (size_t)r) * LENGTHS + (size_t)n, 27))
+                if (sample_takes((i * ROW_COUNTS + (size_t)r) * LENGTHS + (size_t)n, 41))
                     check_rows(&which, long_cases[i].text, strlen(long_cases[i].text), row_counts[r],
                                lengths[n]);
     }

@@ -53,7 +53,7 @@ static void check_all(const shaped *kernels, size_t count, const int64_t (*sizes
                       size_t size_count) {
     for (size_t k = 0; k < count; k++)
         for (size_t s = 0; s < size_count; s++)
-            if (s == 0 || sample_takes(k * size_count + s, 5)) check_shaped(&kernels[k], sizes[s], s == 0);
+            if (s == 0 || sample_takes(k * size_count + s, 7)) check_shaped(&kernels[k], sizes[s], s == 0);
 }
 #define CHECK_ALL(kernels, sizes)                                                                            \
     check_all(kernels, sizeof kernels / sizeof *kernels, sizes, sizeof sizes / sizeof *sizes)

@@ -79,7 +79,7 @@ static void test_shapes(void **state) {
     for (int i = 0; i < CASES; i++)
         for (size_t s = 0; s < sizeof shapes / sizeof *shapes; s++) {
             bool joins;
-            if (!sample_takes((size_t)i * 9 + s, 3)) continue;
+            if (!sample_takes((size_t)i * 9 + s, 5)) continue;
             check_case(&cases[i], shapes[s][0], shapes[s][1], shapes[s][2], &joins);
         }
 }

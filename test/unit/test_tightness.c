@@ -28,7 +28,7 @@ enum {
         12,          /* of a result that is one number, so that one that happens to be right does not count */
     ROUNDS_MORE = 6, /* the worst of few elements is not the worst there is */
     ELEMENTS_WANTED = 64,
-    SAMPLE = 9,
+    SAMPLE = 13,
     TIGHT_WITHIN = 16
 };
 

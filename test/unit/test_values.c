@@ -115,7 +115,7 @@ static void test_short_rows(void **state) {
     for (size_t turn = 0; turn < sizeof rows / sizeof *rows * HR_DTYPE_COUNT; turn++) {
         const hr_dtype dtype = (hr_dtype)(turn % HR_DTYPE_COUNT);
         hr_text text = {0};
-        if (!sample_takes(turn, 4)) continue;
+        if (!sample_takes(turn, 6)) continue;
         hr_text_format(&text,
                        "kernel rows(x: %s[M, N]) -> (a: i64[M], b: i32[M], l: f32[M])\n{\n"
                        "    a[m] = argmax[n](x[m, n])\n    b[m] = argmin[n](x[m, n])\n"
