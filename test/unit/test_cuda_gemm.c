@@ -390,7 +390,7 @@ static bool ask_for(cuda_case *one, const hr_knobs *knobs, int stream) {
  * roles, of clusters of two, with every kind of operand and epilogue. */
 static void test_shared_last_wave(void **state) {
     (void)state;
-    enum { EACH = 17 };
+    enum { EACH = 29 };
     static const struct walk {
         int tile_m, tile_n, sharers, processors;
         int64_t m, n, k;

@@ -326,7 +326,7 @@ static void test_candidates(void **state) {
         assert_true(count > 1);
         for (int i = 0; i < count; i++) {
             run.options.choice = choices[i];
-            expect_right(&run, i);
+            if (sample_takes((size_t)i, 3)) expect_right(&run, i);
         }
         hr_program_destroy(program);
     }
