@@ -199,12 +199,20 @@ static hr_status cubin_take(const hr_cuda_compiler *compiler, hr_nvrtc_program p
     return hr_fail(HR_INTERNAL, "NVRTC (%s) did not give the code of a kernel", compiler->path);
 }
 
+/* From 12.9 on it keeps code in a cache of its own, and says nothing of what comes from there: not that it
+ * spills, either. Ours keeps only what has been judged. */
+static bool has_cache(const hr_cuda_compiler *compiler) {
+    int major = 0, minor = 0;
+    return compiler->version(&major, &minor) == 0 && (major > 12 || (major == 12 && minor >= 9));
+}
+
 static hr_status compile(const hr_cuda_compiler *compiler, hr_nvrtc_program program, const char *arch,
                          void **cubin, size_t *size, hr_text *log) {
     char target[64];
     snprintf(target, sizeof target, "--gpu-architecture=%s", arch);
-    const char *options[] = {target, "--std=c++17", "--device-int128", "--ptxas-options=-v"};
-    int result = compiler->compile(program, sizeof options / sizeof *options, options);
+    const char *options[] = {target, "--std=c++17", "--device-int128", "--ptxas-options=-v", "--no-cache"};
+    const int count = (int)(sizeof options / sizeof *options) - (has_cache(compiler) ? 0 : 1);
+    int result = compiler->compile(program, count, options);
     log_take(compiler, program, log);
     if (result)
         return hr_fail(HR_INTERNAL, "NVRTC (%s) refuses a kernel of ours for %s:\n%.*s", compiler->path, arch,

@@ -493,16 +493,22 @@ SHOWN int cuCtxEnablePeerAccess(void *peer, unsigned flags) {
     return 0;
 }
 
-/* ---- NVRTC: a cubin is "FAKE", the architecture and the source ---- */
+/* ---- NVRTC: a cubin is "FAKE", the architecture and the source; all of them are in its own cache, which
+ * says nothing and which 12.9 is the first to have ---- */
 
 typedef struct program {
     char *source, *cubin;
     size_t size;
+    bool is_from_cache;
 } program;
 
+static int nvrtc_version(void) {
+    return fake_cuda.nvrtc_version ? fake_cuda.nvrtc_version : 13000;
+}
+
 SHOWN int nvrtcVersion(int *major, int *minor) {
-    *major = 13;
-    *minor = 0;
+    *major = nvrtc_version() / 1000;
+    *minor = nvrtc_version() % 1000 / 10;
     return 0;
 }
 
@@ -529,6 +535,13 @@ SHOWN int nvrtcDestroyProgram(program **at) {
 SHOWN int nvrtcCompileProgram(program *program, int count, const char *const *options) {
     __atomic_fetch_add(&fake_cuda.compiles, 1, __ATOMIC_RELAXED);
     CALLED("nvrtcCompileProgram");
+    const bool has_cache = nvrtc_version() >= 12090;
+    program->is_from_cache = has_cache;
+    for (int i = 0; i < count; i++) {
+        if (strcmp(options[i], "--no-cache") != 0) continue;
+        if (!has_cache) return 5; /* an option that it does not know */
+        program->is_from_cache = false;
+    }
     size_t size = strlen(program->source) + 256;
     program->cubin = malloc(size);
     program->size =
@@ -538,6 +551,7 @@ SHOWN int nvrtcCompileProgram(program *program, int count, const char *const *op
 
 static const char *log_of(const program *program) {
     const char *of = fake_cuda.log_of;
+    if (program->is_from_cache) return "";
     return fake_cuda.nvrtc_log && (!of || strstr(program->source, of)) ? fake_cuda.nvrtc_log : "";
 }
 

@@ -45,6 +45,7 @@ typedef struct fake_cuda {
     float milliseconds;         /* between any two events */
     const char *nvrtc_log;      /* what a compile says; with nvrtc_result */
     const char *log_of;         /* of sources that have this text alone; NULL = of all */
+    int nvrtc_version;          /* 12080: 12.8; 0 = 13.0 */
     int nvrtc_result;
     int copies_of_graphs; /* when they run, among what may run: 0 = as captured, 1 = first, 2 = last */
     int map_count;        /* of every function: parameters in front of its words */
