@@ -8,6 +8,7 @@
 #include "device/compiler_cuda.h"
 #include "emit/emit.h"
 #include "ir/extent.h"
+#include "ir/visit.h"
 #include "lang/program.h"
 #include "model/family_text.h"
 #include "schedule/cuda/launches_cuda.h"
@@ -49,6 +50,7 @@ typedef struct job {
     char *source;
     hr_launch launches[GRIDS_MAX];
     int launch_count, registers[GRIDS_MAX]; /* of each grid's entry */
+    int stack_most;                         /* bytes of local memory that what it computes needs */
     hr_status status;
     char sentence[1024];
     hr_cuda_usage usage;
@@ -114,7 +116,7 @@ static const char *verdict(const job *job) {
         snprintf(text, sizeof text, "spills %d bytes and reads %d back", job->usage.stores, job->usage.loads);
     else if (job->usage.remark)
         snprintf(text, sizeof text, "the assembler remarks C%d", job->usage.remark);
-    else if (job->usage.stack)
+    else if (job->usage.stack > job->stack_most)
         snprintf(text, sizeof text, "has %d bytes of local memory", job->usage.stack);
     for (int g = 0; g < job->launch_count && !*text; g++) {
         const hr_launch *launch = &job->launches[g];
@@ -190,6 +192,25 @@ static bool is_new(const job *job) {
     return false;
 }
 
+/* CUDA's sine and cosine of f64 turn a large angle by the bits of 2 / pi at its exponent: an array whose
+ * index is not known beforehand, and so in local memory, of each entry. */
+enum { TURN_BYTES = 40 };
+
+static hr_visit turns_wide(const hr_expr *e, const void *context) {
+    (void)context;
+    return (e->op == HR_OP_SIN || e->op == HR_OP_COS) && e->type == HR_F64 ? HR_VISIT_STOP : HR_VISIT_ON;
+}
+
+static int stack_needed(const hr_function *function, const hr_launch *launches, int count) {
+    bool turns = false;
+    int entries = 0;
+    for (int i = 0; i < function->statement_count; i++)
+        turns = turns || hr_expr_find(function->statements[i].value, turns_wide, NULL);
+    for (int g = 0; g < count; g++)
+        entries += launches[g].unaligned[0] ? 2 : 1;
+    return turns ? entries * TURN_BYTES : 0;
+}
+
 static hr_status job_make_at(const hr_function *function, const int64_t *extents, int compute,
                              const hr_choice *choice, int number) {
     hr_device_limits limits = cuda_case_limits(compute, 0);
@@ -205,6 +226,7 @@ static hr_status job_make_at(const hr_function *function, const int64_t *extents
         status = hr_cuda_launches(plan, extents, job->launches, GRIDS_MAX, &job->launch_count);
     if (status == HR_OK) {
         job->source = strdup(hr_text_data(&emitted.source));
+        job->stack_most = stack_needed(function, job->launches, job->launch_count);
         hr_cuda_arch_name(compute, job->arch, sizeof job->arch);
         snprintf(job->label, sizeof job->label, "%-26s %-7s %6lld %6lld choice %d", function->title,
                  job->arch, (long long)extents[0], (long long)(function->extent_count > 1 ? extents[1] : 0),
