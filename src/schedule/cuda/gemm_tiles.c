@@ -342,6 +342,8 @@ static int streams_of(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda
     const bool must = asked && asked->last_wave == HR_LAST_WAVE_SHARED;
     /* Threads that store results, or compute operands, have no registers left for it. */
     if (!must && (!gemm->result_count || hr_gemm_is_raw(gemm))) return 0;
+    /* Nor has one warpgroup of a whole tile, for several sums of its results. */
+    if (!must && gemm->partial_count > 1 && tile->roles == HR_GEMM_PING_PONG) return 0;
     const int64_t clusters = hr_limits_threads(&plan->limits) / tile->cluster;
     if (gemm->mainloop != HR_GEMM_HOPPER || clusters < 1) return 0;
     const int64_t left = tiles_of(s, tile) / tile->cluster % clusters;
