@@ -26,6 +26,9 @@ typedef struct hr_cuda_chooser {
     int streams;       /* of those, the ones that are read and as large as the largest */
     int staged_bytes;  /* of an element of all that is read whole */
     int bytes;         /* of an element of everything that is read along the lane */
+    int reads;         /* how many these are */
+    int row_bytes;     /* of those that are others in each row */
+    int row_reads;
     double read_bytes; /* of the streams */
     bool writes;       /* something as large as they are is written */
     int widest;        /* bytes of an element of the streams */
