@@ -501,9 +501,7 @@ static void print_entry(hr_cuda_stage *s, const char *suffix, const char *kind) 
     int blocks = s->c->walk == HR_CUDA_WALK_LISTS
                      ? 4
                      : s->c->together; /* of a multiprocessor; lists: 64 registers a thread */
-    /* The assembler for chips before 9.0 spills to have two where one is enough, unless it is told. */
-    const bool says = blocks > 1 || (blocks == 1 && s->plan->limits.compute < 90);
-    const char *together = says ? hr_format(p, ", %d", blocks) : "";
+    const char *together = blocks > 1 ? hr_format(p, ", %d", blocks) : "";
     hr_print(p, "%s void%s __launch_bounds__(%d%s)", p->kernel, cluster, s->c->threads, together);
     hr_print(p, "stage_%d%s(const __grid_constant__ arguments a) {", s->number, suffix);
     p->indent++;

@@ -23,12 +23,9 @@ typedef struct hr_cuda_chooser {
     hr_cuda_choice *c;
     int tensor_count; /* that lanes read or write */
     int tensors[HR_CUDA_STREAMED_MAX];
-    int streams;      /* of those, the ones that are read and as large as the largest */
-    int staged_bytes; /* of an element of all that is read whole */
-    int bytes;        /* of an element of everything that is read along the lane */
-    int reads;        /* how many these are */
-    int row_bytes;    /* of those that are others in each row */
-    int row_reads;
+    int streams;       /* of those, the ones that are read and as large as the largest */
+    int staged_bytes;  /* of an element of all that is read whole */
+    int bytes;         /* of an element of everything that is read along the lane */
     double read_bytes; /* of the streams */
     bool writes;       /* something as large as they are is written */
     int widest;        /* bytes of an element of the streams */

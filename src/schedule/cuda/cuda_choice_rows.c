@@ -155,55 +155,6 @@ static int64_t slices_once(const hr_cuda_chooser *s, int64_t groups, int64_t tas
     return wanted;
 }
 
-/* Registers of a group of that many arrays: each has one at least. */
-static int group_registers(int vector, int bytes, int reads) {
-    return vector * bytes > 4 * reads ? (vector * bytes + 3) / 4 : reads;
-}
-
-/* Registers of a thread that has sums over rows: the sums, a group of all that is read, one of what the next
- * row reads where that is loaded ahead, and where single elements of a row of several indices lie. A quarter
- * more are at hand, as measured, and some from pass to pass. */
-static int column_registers(const hr_cuda_chooser *s, int rows) {
-    const hr_cuda_choice *c = s->c;
-    const int read = group_registers(c->vector, s->bytes, s->reads);
-    const int ahead = rows > 1 ? group_registers(c->vector, s->row_bytes, s->row_reads) : 0;
-    const int places = c->vector == 1 && s->stage->row_count > 1 ? 2 * s->reads : 0;
-    const int held = c->groups * (c->columns * c->vector + read + ahead + places);
-    return held * 5 / 4 + (hr_cuda_passes_of(s) > 1 ? 8 : 0);
-}
-
-/* For so many blocks of a multiprocessor. */
-static bool registers_suffice(const hr_cuda_chooser *s, int rows, int blocks) {
-    const int row_threads = s->c->row_threads;
-    const int threads = row_threads < SHORT_ROW_THREADS ? SHORT_ROW_THREADS : row_threads;
-    return column_registers(s, rows) <= HR_CUDA_REGISTERS / (threads * blocks);
-}
-
-/* Rows that a thread of sums over rows holds: this and the next, unless the tuner wants something else. */
-static int rows_wanted(const hr_cuda_chooser *s) {
-    const hr_staging_knob asked = hr_stage_knobs(s->stage)->staging;
-    return asked && asked != HR_STAGING_AHEAD ? 1 : 2;
-}
-
-/* As few groups a thread as its blocks leave it. */
-static void spread(hr_cuda_choice *c, int64_t groups) {
-    c->groups = (int)smaller(hr_divide_up(groups, (int64_t)c->row_threads * c->slices), c->groups);
-    if (c->groups < 1) c->groups = 1;
-    c->chunks = hr_divide_up(groups, (int64_t)c->row_threads * c->slices * c->groups);
-}
-
-/* More blocks, so that a thread has `most` groups or fewer; false where they may not be more. */
-static bool spread_thinner(const hr_cuda_chooser *s, int64_t groups, int most, bool reduces) {
-    hr_cuda_choice *c = s->c;
-    const int64_t wanted = hr_divide_up(groups, (int64_t)c->row_threads * most);
-    const int64_t slices = reduces ? hr_cuda_power_up(wanted) : wanted;
-    if ((reduces && hr_stage_knobs(s->stage)->cluster) || slices > slices_most(s, reduces)) return false;
-    c->slices = hr_saturate_int(slices);
-    c->cluster = reduces ? c->slices : 1;
-    spread(c, groups);
-    return true;
-}
-
 /* Blocks that share a row where a thread would hold more than it may: c->groups, which become fewer where
  * that is enough. */
 static void choose_slices(hr_cuda_chooser *s, int64_t groups, int64_t tasks, bool shared) {
@@ -220,9 +171,9 @@ static void choose_slices(hr_cuda_chooser *s, int64_t groups, int64_t tasks, boo
     c->slices =
         hr_saturate_int(smaller(reduces ? hr_cuda_power_up(wanted) : wanted, slices_most(s, reduces)));
     c->cluster = reduces ? c->slices : 1;
-    spread(c, groups);
-    for (int most = c->groups - 1; c->columns && c->chunks <= 1 && c->groups > 1; most--)
-        if (registers_suffice(s, rows_wanted(s), 1) || !spread_thinner(s, groups, most, reduces)) break;
+    c->groups = (int)smaller(hr_divide_up(groups, (int64_t)c->row_threads * c->slices), c->groups);
+    if (c->groups < 1) c->groups = 1;
+    c->chunks = hr_divide_up(groups, (int64_t)c->row_threads * c->slices * c->groups);
     c->rows = c->chunks <= 1 ? HR_CUDA_ROWS_HELD : HR_CUDA_ROWS_AGAIN;
 }
 
@@ -256,8 +207,7 @@ static void choose_order(hr_cuda_chooser *s) {
     hr_cuda_choice *c = s->c;
     hr_staging_knob asked = hr_stage_knobs(s->stage)->staging;
     if (c->rows != HR_CUDA_ROWS_HELD) return;
-    const bool columns = c->columns && registers_suffice(s, 2, 1);
-    if (c->ends != HR_CUDA_ENDS_SHIFTED && (asked ? asked == HR_STAGING_AHEAD : columns)) {
+    if (c->ends != HR_CUDA_ENDS_SHIFTED && (asked ? asked == HR_STAGING_AHEAD : c->columns > 0)) {
         c->rows = HR_CUDA_ROWS_AHEAD;
         return;
     }
@@ -295,6 +245,6 @@ void hr_cuda_choose_rows(hr_cuda_chooser *s) {
      * where the sums, a row of each array and the next of each leave no room for a second. */
     const int held = c->groups * (c->vector + 2 * s->streams * HR_CUDA_GROUP_BYTES / 4);
     if (c->columns && c->rows == HR_CUDA_ROWS_AHEAD && c->threads == ROW_THREADS_MAX)
-        c->together = held <= HR_CUDA_REGISTERS / (2 * ROW_THREADS_MAX) && registers_suffice(s, 2, 2) ? 2 : 1;
+        c->together = held <= HR_CUDA_REGISTERS / (2 * ROW_THREADS_MAX) ? 2 : 1;
     c->position_bits = c->row < HR_CUDA_NARROW_MAX ? 32 : 64;
 }

@@ -70,22 +70,11 @@ static void add_tensor(hr_cuda_chooser *s, int tensor, hr_expr *const *subscript
     if (s->tensor_count < HR_CUDA_STREAMED_MAX) s->tensors[s->tensor_count++] = tensor;
 }
 
-static void count_read(hr_cuda_chooser *s, const hr_expr *e) {
-    const int size = (int)hr_dtype_size(s->function->tensors[e->tensor].dtype);
-    bool varies = false;
-    for (int i = 0; i < s->stage->task_count; i++)
-        varies = varies || hr_expr_has_index(e, s->stage->task[i]);
-    s->bytes += size;
-    s->reads++;
-    s->row_bytes += varies ? size : 0;
-    s->row_reads += varies;
-}
-
 static hr_visit add_element(void *chooser_of, const hr_expr *e) {
     hr_cuda_chooser *s = chooser_of;
     if (e->op == HR_OP_ELEMENT) add_tensor(s, e->tensor, e->args, true);
     if (e->op == HR_OP_ELEMENT && e->arg_count && hr_expr_has_index(e, s->c->order[s->c->order_count - 1]))
-        count_read(s, e);
+        s->bytes += (int)hr_dtype_size(s->function->tensors[e->tensor].dtype);
     return HR_VISIT_ON;
 }
 

@@ -70,13 +70,13 @@ static __device__ __forceinline__ void stage_0_work(const arguments &a) {
     }
 }
 
-static __global__ void __launch_bounds__(512)
+static __global__ void __launch_bounds__(512, 2)
 stage_0(const __grid_constant__ arguments a) {
     let_next_launch_start();
     stage_0_work<true>(a);
 }
 
-static __global__ void __launch_bounds__(512)
+static __global__ void __launch_bounds__(512, 2)
 stage_0_unaligned(const __grid_constant__ arguments a) {
     let_next_launch_start();
     stage_0_work<false>(a);
