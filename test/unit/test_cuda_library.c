@@ -89,7 +89,9 @@ static void run_case(const hr_function *function, const struct library_case *one
     hr_status status = run_or_skip(&run, &outcome);
     runs++;
     bool refused = status == HR_BAD_INPUT || status == HR_OUT_OF_RANGE;
-    bool good = status == HR_OK || (refused && may_be_refused(function, extents));
+    /* windows of 64 by 64 over as many places are more than the emulated device holds */
+    bool large = status == HR_OUT_OF_MEMORY && function->extent_count > 5 && one->slow;
+    bool good = status == HR_OK || large || (refused && may_be_refused(function, extents));
     failures += !good;
     if (!good || getenv("HR_VERBOSE"))
         print_message("%-28s case %2d, choice %2d, %5lld %6lld  %.2f + %.2f s  %5lld points  reads %.2f "

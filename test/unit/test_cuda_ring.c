@@ -21,6 +21,10 @@ static const struct ring_case {
     {{"softmax T=bf16", 23, 1024, 90, 5, 0, {.staging = HR_STAGING_RING, .row_threads = 64, .cluster = 2}},
      2,
      6},
+    {{"layernorm T=bf16", 9, 256, 90, 4, 0, {.staging = HR_STAGING_RING, .row_threads = 64}},
+     0,
+     0}, /* one warp */
+    {{"softmax T=bf16", 7, 136, 90, 3, 0, {.staging = HR_STAGING_RING, .row_threads = 96}}, 0, 0},
     {{"softmax T=f32", 17, 4100, 90, 4, 0, {.staging = HR_STAGING_RING, .row_threads = 128}}, 2, 5},
     {{"layernorm T=bf16",
       19,

@@ -88,7 +88,8 @@ typedef struct shape {
     int64_t place;  /* bytes */
 } shape;
 
-/* A row shared by so many blocks. `depth` is 0 where that does not do. */
+/* A row shared by so many blocks. `depth` is 0 where that does not do: the next row is published at the
+ * barrier of a row's reductions, which a block of one warp has not. */
 static shape shape_of(const survey *s, int threads, int together, int slices) {
     int64_t share = hr_divide_up(s->c->row / s->c->vector, slices), most = RING_GROUPS / s->streams,
             room = s->plan->limits.shared_bytes / together - RING_RESERVE,
@@ -98,7 +99,7 @@ static shape shape_of(const survey *s, int threads, int together, int slices) {
     if (most > RING_BYTES_HELD / held) most = RING_BYTES_HELD / held;
     shape.threads = hr_saturate_int(hr_round_up(hr_divide_up(share, shape.groups), 32));
     shape.place = hr_saturate_product(shape.groups, (int64_t)shape.threads * s->c->vector * s->row_bytes);
-    int64_t depth = shape.groups > most ? 0 : room / shape.place;
+    int64_t depth = shape.groups > most || shape.threads == 32 ? 0 : room / shape.place;
     shape.depth = depth < RING_DEPTH_MIN ? 0 : depth > RING_DEPTH_MAX ? RING_DEPTH_MAX : (int)depth;
     return shape;
 }
