@@ -176,7 +176,7 @@ static void test_attention(void **state) {
         assert_int_equal(hr_program_find(program, NULL, &one.function), HR_OK);
         extents_set(one.function, &cases[c], extents);
         expect_kernel(&one, cases[c].apart);
-        if (only || sample_takes(c, 2)) expect_right(&one, (int)c);
+        if (only || sample_takes(c, 3)) expect_right(&one, (int)c);
         hr_program_destroy(program);
     }
 }
@@ -265,7 +265,7 @@ static void test_texts(void **state) {
         extents_set(one.function, &size, extents);
         if (only && (size_t)atoi(only) != t) continue;
         expect_kernel(&one, false);
-        if (sample_takes(t, 17)) expect_right(&one, (int)t);
+        if (sample_takes(t, 23)) expect_right(&one, (int)t);
         hr_program_destroy(program);
     }
 }

@@ -207,7 +207,7 @@ static void test_backward(void **state) {
                          .offset = cases[c].offset,
                          .seed = c,
                          .points = 300};
-        if (only ? (size_t)atoi(only) != c : !sample_takes(c, 3)) continue;
+        if (only ? (size_t)atoi(only) != c : !sample_takes(c, 4)) continue;
         if (hr_program_parse("backward.hr", cases[c].text, strlen(cases[c].text), &program) != HR_OK)
             fail_msg("case %zu: %s", c, hr_last_error());
         assert_int_equal(hr_program_find(program, NULL, &one.function), HR_OK);

@@ -226,7 +226,7 @@ static void test_products(void **state) {
             if (texts[t].operands > HALVES && s >= OTHERS && s != SPLIT) continue;
             if (texts[t].operands >= F8 && s == 1) continue; /* rows are no whole 16 bytes */
             if (sizes[s].m > LARGE && t >= FIRST && !getenv("HR_TEST_LONG")) continue;
-            if (t >= FIRST && !sample_takes(t * (sizeof sizes / sizeof *sizes) + s, 11)) continue;
+            if (t >= FIRST && !sample_takes(t * (sizeof sizes / sizeof *sizes) + s, 17)) continue;
             assert_int_equal(hr_program_parse("gemm.hr", texts[t].text, strlen(texts[t].text), &program),
                              HR_OK);
             assert_int_equal(hr_program_find(program, NULL, &one.function), HR_OK);
@@ -390,7 +390,7 @@ static bool ask_for(cuda_case *one, const hr_knobs *knobs, int stream) {
  * roles, of clusters of two, with every kind of operand and epilogue. */
 static void test_shared_last_wave(void **state) {
     (void)state;
-    enum { EACH = 29 };
+    enum { EACH = 41 };
     static const struct walk {
         int tile_m, tile_n, sharers, processors;
         int64_t m, n, k;

@@ -105,7 +105,7 @@ static void run_case(const hr_function *function, const struct library_case *one
 static void run_function(const hr_function *function, int number) {
     const size_t count = sizeof cases / sizeof *cases;
     for (size_t c = 0; c < count; c++)
-        if ((getenv("HR_TEST_LONG") || !cases[c].slow) && sample_takes((size_t)number * count + c, 13))
+        if ((getenv("HR_TEST_LONG") || !cases[c].slow) && sample_takes((size_t)number * count + c, 17))
             run_case(function, &cases[c], NULL, 0);
 }
 
@@ -122,7 +122,7 @@ static void test_library(void **state) {
         }
     kernel_library_close(&library);
     if (failures) fail_msg("%d of %d cases are wrong", failures, runs);
-    assert_true(only || sample_is_shared() || runs > number / 2);
+    assert_true(only || sample_is_shared() || runs > number / 3);
 }
 
 /* What the tuner may choose instead of the default. */

@@ -56,8 +56,8 @@ static void text_check(void *context, const char *path, const char *text, size_t
     pass *p = context;
     for (size_t s = 0; s < (p->unfused ? 1 : sizeof sizes / sizeof *sizes); s++)
         for (int narrow = 0; narrow < 2; narrow++, p->cases++)
-            if (p->unfused ? sample_takes((size_t)(p->cases + p->cases / 2), 7) /* one dtype of each */
-                           : sample_takes(2 * s + (size_t)narrow + (size_t)p->cases / 8, 17))
+            if (p->unfused ? sample_takes((size_t)(p->cases + p->cases / 2), 11) /* one dtype of each */
+                           : sample_takes(2 * s + (size_t)narrow + (size_t)p->cases / 8, 23))
                 check_case(path, text, length, name, narrow ? HR_BF16 : HR_F32, sizes[s], p->unfused);
 }
 

@@ -138,6 +138,7 @@ static void test_a_scalar_moves_places(void **state) {
     for (size_t t = 0; t < sizeof moved / sizeof *moved; t++)
         for (int64_t columns = 1; columns < 300; columns += 149)
             for (int offset = -3; offset < 4; offset += 3) {
+                if (!sample_takes(t * 6 + (size_t)(columns / 149 * 3 + offset / 3 + 1), 2)) continue;
                 hr_kernel *kernel;
                 good(hr_kernel_load(device, "moved.hr", moved[t], strlen(moved[t]), NULL, &kernel), moved[t]);
                 good(hr_kernel_bind_extent(kernel, "N", columns), moved[t]);
