@@ -410,6 +410,7 @@ typedef struct compile_texts {
     const char *const *text;
     const struct compile_case *cases;
     size_t text_count, case_count;
+    size_t of; /* so many neighbours, of which one is compiled */
 } compile_texts;
 
 static void compile_texts_all(const compile_texts *all) {
@@ -419,7 +420,7 @@ static void compile_texts_all(const compile_texts *all) {
         assert_int_equal(hr_program_parse("text.hr", all->text[t], strlen(all->text[t]), &program), HR_OK);
         assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
         for (size_t c = 0; c < all->case_count; c++) {
-            if (!sample_takes(t * all->case_count + c, 7)) continue;
+            if (!sample_takes(t * all->case_count + c, all->of)) continue;
             if (job_make(function, &all->cases[c], NULL, 0) != HR_OK) fail_msg("%s", hr_last_error());
             if (getenv("HR_TEST_LONG") && all->cases[c].compute == 90)
                 candidates_make(function, &all->cases[c]);
@@ -432,8 +433,8 @@ static void compile_texts_all(const compile_texts *all) {
 static void test_products_compile(void **state) {
     (void)state;
     compile_texts_all(&(compile_texts){products, product_cases, sizeof products / sizeof *products,
-                                       sizeof product_cases / sizeof *product_cases});
-    compile_texts_all(&(compile_texts){grouped, grouped_cases, 1, getenv("HR_TEST_LONG") ? 2 : 1});
+                                       sizeof product_cases / sizeof *product_cases, 7});
+    compile_texts_all(&(compile_texts){grouped, grouped_cases, 1, 2, 7});
 }
 
 /* Packed matrices times few vectors. Extents: rows, groups of 64 along k, vectors. */
@@ -455,10 +456,7 @@ static const struct compile_case thin_cases[] = {{{4096, 64, 8}, 90, false},
 static void test_thin_compile(void **state) {
     (void)state;
     const size_t count = sizeof thin_cases / sizeof *thin_cases;
-    for (size_t t = 0; t < sizeof thin / sizeof *thin; t++)
-        for (size_t c = 0; c < count; c++)
-            if (sample_takes(t * count + c, count))
-                compile_texts_all(&(compile_texts){&thin[t], &thin_cases[c], 1, 1});
+    compile_texts_all(&(compile_texts){thin, thin_cases, sizeof thin / sizeof *thin, count, count});
 }
 
 /* One query of each head: all keys, as many as a sequence has, in pages. Extents: batch, elements, keys. */
@@ -485,7 +483,7 @@ static const struct compile_case decode_cases[] = {{{8, 128, 8192}, 90, false},
 static void test_decodes_compile(void **state) {
     (void)state;
     compile_texts_all(&(compile_texts){decodes, decode_cases, sizeof decodes / sizeof *decodes,
-                                       sizeof decode_cases / sizeof *decode_cases});
+                                       sizeof decode_cases / sizeof *decode_cases, 7});
 }
 
 /* Scores as users vary them, of many queries. Extents: batch, queries, width, keys. */
@@ -511,10 +509,8 @@ static const struct compile_case scored_cases[] = {{{64, 4096, 64, 4096}, 90, fa
 static void test_scores_compile(void **state) {
     (void)state;
     const size_t count = sizeof scored_cases / sizeof *scored_cases;
-    for (size_t t = 0; t < sizeof scored / sizeof *scored; t++)
-        for (size_t c = 0; c < count; c++)
-            if (sample_takes(t * count + c, 2 * count))
-                compile_texts_all(&(compile_texts){&scored[t], &scored_cases[c], 1, 1});
+    compile_texts_all(
+        &(compile_texts){scored, scored_cases, sizeof scored / sizeof *scored, count, 2 * count});
 }
 
 /* The gradients of attention. Extents: batch, queries, width, keys. */
@@ -541,10 +537,8 @@ static const struct compile_case gradient_cases[] = {{{64, 4096, 128, 4096}, 90,
 static void test_gradients_compile(void **state) {
     (void)state;
     const size_t count = sizeof gradient_cases / sizeof *gradient_cases;
-    for (size_t t = 0; t < sizeof gradients / sizeof *gradients; t++)
-        for (size_t c = 0; c < count; c++)
-            if (sample_takes(t * count + c, count))
-                compile_texts_all(&(compile_texts){&gradients[t], &gradient_cases[c], 1, 1});
+    compile_texts_all(
+        &(compile_texts){gradients, gradient_cases, sizeof gradients / sizeof *gradients, count, count});
 }
 
 /* What the test looks for is seen where it is. */

@@ -120,6 +120,12 @@ void hr_cuda_print_attention_side(hr_printer *p, int number, const char *name,
     hr_print(p, "%s", "");
 }
 
+void hr_attention_print_mask(hr_printer *p, const hr_expr *mask) {
+    p->forms |= HR_FORM_EAGER; /* a branch for each pair of query and key is slower than what it leaves out */
+    hr_print(p, "return %s;", mask ? hr_expr_text(p, mask) : "true");
+    p->forms &= ~(unsigned)HR_FORM_EAGER;
+}
+
 void hr_attention_products(hr_dtype dtype, int scores, const int *widths, int count, hr_tensor_core *out) {
     const hr_tensor_type type = dtype == HR_BF16 ? HR_TENSOR_BF16 : HR_TENSOR_F16;
     out[0] = (hr_tensor_core){.threads = HR_TENSOR_WARPGROUP,

@@ -23,6 +23,8 @@ typedef struct hr_attention_side {
  * data say where rows are (looks_up). */
 void hr_cuda_print_attention_side(hr_printer *printer, int number, const char *name,
                                   const hr_attention_side *side);
+/* The end of a function that says whether a key counts for a query; NULL = all do. */
+void hr_attention_print_mask(hr_printer *printer, const hr_expr *mask);
 /* A warpgroup's products: of `scores` columns, whose operands both lie along k in shared memory; then of each
  * of `widths`, whose left operand is in registers and whose right one is of rows of k. */
 void hr_attention_products(hr_dtype dtype, int scores, const int *widths, int count, hr_tensor_core *out);

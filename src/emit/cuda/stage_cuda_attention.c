@@ -86,10 +86,7 @@ static void print_sees(void *context) {
     attention_printer *t = context;
     const hr_expr *mask = t->attention->softmax.mask;
     if (mask) print_indices(t);
-    t->p->forms |=
-        HR_FORM_EAGER; /* a branch for each pair of query and key is slower than what it leaves out */
-    hr_print(t->p, "return %s;", mask ? hr_expr_text(t->p, mask) : "true");
-    t->p->forms &= ~(unsigned)HR_FORM_EAGER;
+    hr_attention_print_mask(t->p, mask);
 }
 
 static void print_bound(void *context) {
