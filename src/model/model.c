@@ -428,7 +428,7 @@ hr_status hr_model_info_get(const hr_model *model, hr_model_info *out) {
     if (layers >= 0) info.layers = model->extents.items[layers].value.fixed;
     for (int64_t i = 0; i < model->file->weight_count; i++)
         info.weight_bytes += (double)model->file->weights[i].bytes;
-    for (int64_t i = 0; model->packed && i < model->file->weight_count; i++)
+    for (int64_t i = 0; model->packed && i < model->file->weight_count + model->joined_weight_count; i++)
         info.weight_bytes += (double)model->packed[i].bytes;
     for (int i = 0; i < model->text.cache_count; i++)
         info.cache_bytes += (double)model->caches[i].size;

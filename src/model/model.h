@@ -12,7 +12,7 @@
 #include "model/numbers.h"
 #include "model/tokenizer.h"
 
-#define HR_MODEL_KERNELS_MOST 64
+#define HR_MODEL_KERNELS_MOST 128
 #define HR_MODEL_STEPS_MOST   HR_MODEL_SEQUENCES
 #define HR_MODEL_LAYERS_MOST  4096
 #define HR_MODEL_CHUNK        512 /* tokens of a step, at most */
@@ -107,9 +107,11 @@ struct hr_model {
     hr_extents extents; /* with room for T A P and an index */
     hr_model_number numbers[HR_RULES_MOST];
     hr_model_weight weights[HR_RULES_MOST];
-    hr_model_weight joined[HR_RULES_MOST]; /* of the text's joins, where all lie so; else none */
-    int joined_count;
-    hr_packed_weight *packed; /* one a weight of the file */
+    hr_model_weight
+        joined[HR_RULES_MOST]; /* of the text's joins; a layer is NULL whose parts are not alike */
+    hr_weight *joined_weights; /* join after join, a layer each */
+    int64_t joined_weight_count;
+    hr_packed_weight *packed; /* one a weight of the file, then one a joined one */
     hr_model_cache caches[HR_RULES_MOST];
     hr_dtype cache_dtype;
     hr_model_kernel kernels[HR_MODEL_KERNELS_MOST];
@@ -156,14 +158,16 @@ hr_status hr_sampling_load(const struct hr_model *model, const char *name, hr_ke
  * rows are no groups of sixteen. Where the device does not see the host's memory: by place_FORMAT of
  * models/blocks.hr, and weight->data is memory of the device. */
 hr_status hr_model_weight_pack(struct hr_model *model, const hr_weight *weight, const hr_packed_weight **out);
-/* The same, NULL where it was not packed. */
+/* `part` is rows of `whole` from `row` on, which was packed: its arrays are parts of those. */
+void hr_model_weight_part(struct hr_model *model, const hr_weight *whole, const hr_weight *part, int64_t row);
+/* What was packed of it; NULL: nothing. */
 const hr_packed_weight *hr_model_weight_packed(const struct hr_model *model, const hr_weight *weight);
 void hr_model_packed_release(struct hr_model *model);
 
 /* ---- weight_place.c ---- */
 
 /* Brings all weights to a device that does not see the host's memory, matrices in blocks in a form of
- * models/blocks.hr. Others whose rows a text joins lie behind each other then, where their dtypes agree. */
+ * models/blocks.hr. Those whose rows a text joins lie behind each other then, where they are stored alike. */
 hr_status hr_model_weights_place(struct hr_model *model);
 
 /* ---- step.c ---- */

@@ -261,6 +261,14 @@ static hr_status step_take(reader *reader) {
     return call_take(reader, statement);
 }
 
+/* `rest` of the line that it begins with; NULL where there is none of this name. */
+static hr_step_text *step_named(hr_model_text *out, const char *rest) {
+    return strcmp(rest, "{") == 0         ? &out->step
+           : strcmp(rest, "alone {") == 0 ? &out->alone
+           : strcmp(rest, "few {") == 0   ? &out->few
+                                          : NULL;
+}
+
 /* ---- the section ---- */
 
 static hr_status rule_take(reader *reader) {
@@ -278,10 +286,7 @@ static hr_status rule_take(reader *reader) {
         return tensor_take(reader, rest, out->weights, &out->weight_count, true);
     if (strcmp(words, "cache") == 0) return tensor_take(reader, rest, out->caches, &out->cache_count, false);
     if (strcmp(words, "join") == 0) return join_take(reader, rest);
-    if (strcmp(words, "step") == 0 && (strcmp(rest, "{") == 0 || strcmp(rest, "alone {") == 0)) {
-        reader->step = *rest == '{' ? &out->step : &out->alone;
-        return HR_OK;
-    }
+    if (strcmp(words, "step") == 0 && (reader->step = step_named(out, rest))) return HR_OK;
     return wrong(reader,
                  "a model has gguf, safetensors, refuse, extent, number, weight, join, cache and step");
 }

@@ -7,6 +7,7 @@
  * share the work, the weight is written out as numbers first.
  */
 #include "model/step_operands.h"
+#include "model/step_text.h"
 
 #include "base/dtype.h"
 #include "base/memory.h"
@@ -17,7 +18,6 @@
 /* From so many rows on a product of numbers adds up in one order, whatever their number; those of
  * whole-number dots always do. */
 #define SAME_ORDER_ROWS 32
-#define FEW_ROWS        8  /* up to which a product reads the blocks themselves */
 #define HALVED_GROUP    32 /* numbers whose sum models/blocks.hr keeps */
 #define HALVED_ROWS     64 /* the same of models/blocks.hr */
 #define ARGUMENTS_MOST  32
@@ -31,6 +31,18 @@ static hr_operand token_operand(const hr_step_builder *builder, const hr_model_m
     operand.array.rank = 1;
     operand.array.shape[0] = (hr_step_size){builder->tokens, 0};
     return operand;
+}
+
+static hr_status name_set(hr_step_builder *builder, const char *name, const hr_operand *operand) {
+    hr_named_buffer *named = hr_step_buffer_named(builder, name);
+    if (!named) {
+        if (builder->name_count == HR_STEP_NAMES_MOST)
+            return hr_step_wrong(builder, name, "is one name more than a step may have");
+        named = &builder->names[builder->name_count++];
+        named->name = name;
+    }
+    named->operand = *operand;
+    return HR_OK;
 }
 
 /* A buffer for a result, which takes the name from what had it before. */
@@ -49,21 +61,11 @@ static hr_status result_make(hr_step_builder *builder, const char *name, hr_dtyp
         out->array.data = builder->model->logits.device;
     else
         return hr_step_wrong(builder, name, "are not A rows of V numbers in f32");
-    hr_named_buffer *named = hr_step_buffer_named(builder, name);
-    if (!named) {
-        if (builder->name_count == HR_STEP_NAMES_MOST)
-            return hr_step_wrong(builder, name, "is one name more than a step may have");
-        named = &builder->names[builder->name_count++];
-        named->name = name;
-    }
-    named->operand = *out;
-    return HR_OK;
+    return name_set(builder, name, out);
 }
 
-/* What is cached goes to places that are data, and is read from there. */
-static bool goes_by_place(const hr_step_builder *builder) {
-    return builder->pages || !hr_device_memory_is_host(builder->model->device);
-}
+/* Buffers on their way into a cache; no name of a text has spaces. */
+static const char *const put_names[HR_TARGETS_MOST] = {"put 0", "put 1", "put 2", "put 3"};
 
 /* Where a result goes: into a cache, nowhere, or into a buffer of its own. By place it is a buffer that
  * goes into the cache afterwards: `put` is its name. */
@@ -71,18 +73,20 @@ static hr_status result_place(hr_step_builder *builder, const hr_step_solving *s
                               const hr_argument *declared, const hr_operand_text *target, const char *put,
                               hr_operand *out) {
     const hr_model_cache *cache = hr_step_cache_named(builder->model, target->name);
-    if (cache && !goes_by_place(builder)) {
+    if (cache && !hr_step_goes_by_place(builder)) {
         HR_TRY(hr_step_cache_take(builder, target, cache, out));
         return hr_step_shape(solving, argument, declared, out);
     }
     *out = (hr_operand){HR_OPERAND_NEW, hr_step_array(declared->dtype, NULL)};
     HR_TRY(hr_step_shape(solving, argument, declared, out));
     if (!cache && strcmp(target->name, "_") == 0) return HR_OK;
+    if (builder->into && put == put_names[0]) {
+        out->array.buffer = builder->into->buffer;
+        out->array.offset = builder->into->offset;
+        return HR_OK;
+    }
     return result_make(builder, cache ? put : target->name, declared->dtype, out);
 }
-
-/* Buffers on their way into a cache; no name of a text has spaces. */
-static const char *const put_names[HR_TARGETS_MOST] = {"put 0", "put 1", "put 2", "put 3"};
 
 static hr_status call_add(hr_step_builder *builder, const hr_model_kernel *of, hr_operand *given,
                           int given_count, const hr_operand_text *targets, int target_count);
@@ -141,7 +145,7 @@ static hr_status call_add(hr_step_builder *builder, const hr_model_kernel *of, h
         arrays[i] = i < given_count ? given[i].array : result.array;
     }
     HR_TRY(hr_sequence_call(builder->sequence, of->kernel, arrays, count));
-    return goes_by_place(builder) ? results_put(builder, targets, target_count) : HR_OK;
+    return hr_step_goes_by_place(builder) ? results_put(builder, targets, target_count) : HR_OK;
 }
 
 /* The rows of a weight as numbers: rows_FORMAT over all of them, or halves_FORM. */
@@ -299,7 +303,7 @@ static hr_status operands_take(hr_step_builder *builder, call_operands *out) {
     return HR_OK;
 }
 
-/* The blocks as arrays in the place of the weight. */
+/* The blocks as arrays in the place of the weight. A weight of one axis is cut into the same groups. */
 static void views_insert(const struct hr_model *model, call_operands *operands) {
     const hr_weight *weight = operands->weight;
     int more = hr_step_view_count(model, weight) - 1, at = operands->weight_at;
@@ -308,6 +312,9 @@ static void views_insert(const struct hr_model *model, call_operands *operands) 
     for (int i = 0; i <= more; i++)
         hr_step_view(model, weight, i, &operands->items[at + i]);
     operands->count += more;
+    for (int i = 0; i < operands->count; i++)
+        if (operands->items[i].kind == HR_OPERAND_EXACT && operands->items[i].array.rank == 1)
+            operands->items[i].kind = HR_OPERAND_DENSE;
 }
 
 static const char *file_kind(const struct hr_model *model) {
@@ -391,23 +398,23 @@ static bool is_halved(const hr_step_builder *builder, const call_operands *opera
         return false;
     const int64_t width = matrix->shape[1];
     return !matrix->data ||
-           (strcmp(matrix->format->name, "f16") == 0 && operands->elements > FEW_ROWS * width);
+           (strcmp(matrix->format->name, "f16") == 0 && operands->elements > HR_STEP_FEW_ROWS * width);
 }
 
 /* The weight is read as it is packed: by few rows, or for rows of it. */
 static bool is_read_packed(const hr_model_statement *statement, const call_operands *operands) {
     const hr_weight *weight = operands->weight;
-    return operands->elements <= FEW_ROWS * weight->shape[weight->rank - 1] ||
+    return operands->elements <= HR_STEP_FEW_ROWS * weight->shape[weight->rank - 1] ||
            strcmp(statement->name, "rows") == 0;
 }
 
-static hr_status statement_call(hr_step_builder *builder) {
+static hr_status call_build(hr_step_builder *builder) {
     const hr_model_statement *statement = builder->statement;
     struct hr_model *model = builder->model;
     const hr_model_kernel *plain, *halves, *special = NULL;
     call_operands operands;
     HR_TRY(operands_take(builder, &operands));
-    if (goes_by_place(builder) && reads_cache(builder))
+    if (hr_step_goes_by_place(builder) && reads_cache(builder))
         return builder->pages ? paged_call(builder, &operands) : cached_call(builder, &operands);
     HR_TRY(hr_model_kernel_find(model, statement->name, &plain));
     if (!plain) HR_TRY(hr_model_kernel_of(model, statement->name, file_kind(model), &plain));
@@ -426,13 +433,67 @@ static hr_status statement_call(hr_step_builder *builder) {
         if (halves)
             return halved_call(builder, operands.matrix, &operands.items[1 - operands.matrix_at], halves);
     }
-    if (special && is_read_packed(statement, &operands)) {
+    if (special && (!plain || is_read_packed(statement, &operands))) {
         views_insert(model, &operands);
         plain = special;
     } else if (operands.weight)
         HR_TRY(weight_write_out(builder, operands.weight, &operands.items[operands.weight_at]));
     return call_add(builder, plain, operands.items, operands.count, statement->targets,
                     statement->target_count);
+}
+
+/* ---- joins whose parts are not stored alike ---- */
+
+/* Rows of a part of the join: of the layer that the operand names. */
+static hr_status part_rows(hr_step_builder *builder, const hr_operand_text *text, int64_t *rows) {
+    const hr_weight *weight;
+    hr_operand operand;
+    HR_TRY(hr_step_operand_take(builder, text, &operand, &weight));
+    if (!weight || weight->rank != 2)
+        return hr_step_wrong(builder, text->name, "is no matrix that is joined");
+    *rows = weight->shape[0];
+    return HR_OK;
+}
+
+/* Each part is multiplied by itself, into its part of the first result: of one token. */
+static hr_status parts_call(hr_step_builder *builder, const hr_join_rule *join, int at) {
+    const hr_model_statement *whole = builder->statement;
+    const char *name = whole->targets[0].name;
+    hr_model_statement statement = *whole;
+    hr_operand_text *text = &statement.operands[at];
+    hr_operand result = {HR_OPERAND_DENSE, hr_step_array(HR_F32, NULL)};
+    int64_t rows[HR_JOINED_MOST];
+    result.array.rank = 1;
+    for (int i = 0; i < join->count; i++) {
+        text->name = join->parts[i];
+        HR_TRY(part_rows(builder, text, &rows[i]));
+        result.array.shape[0].fixed += rows[i];
+    }
+    HR_TRY(hr_sequence_buffer(builder->sequence, name, (size_t)result.array.shape[0].fixed * sizeof(float),
+                              &result.array.buffer));
+    hr_sequence_array part = result.array;
+    hr_status status = HR_OK;
+    builder->statement = &statement;
+    builder->into = &part;
+    for (int i = 0; status == HR_OK && i < join->count; i++) {
+        text->name = join->parts[i];
+        status = call_build(builder);
+        part.offset.fixed += rows[i];
+    }
+    builder->statement = whole;
+    builder->into = NULL;
+    HR_TRY(status);
+    return name_set(builder, name, &result);
+}
+
+static hr_status statement_call(hr_step_builder *builder) {
+    const hr_model_statement *statement = builder->statement;
+    for (int i = 0; i < statement->operand_count; i++) {
+        const hr_join_rule *apart;
+        HR_TRY(hr_step_join_apart(builder, &statement->operands[i], &apart));
+        if (apart) return parts_call(builder, apart, i);
+    }
+    return call_build(builder);
 }
 
 /* ---- the step ---- */
@@ -488,10 +549,7 @@ hr_status hr_model_step_build(struct hr_model *model, int64_t tokens, int64_t an
     builder->pages = pages;
     builder->rounded.buffer = -1;
     builder->step_most = pages ? pages->most : model->context - tokens;
-    /* model->packed: blocks are read by kernels of their own */
-    const bool alone = goes_by_place(builder) && tokens == 1 && !pages && !model->packed &&
-                       model->joined_count > 0 && model->text.alone.count > 0;
-    builder->text = alone ? &model->text.alone : &model->text.step;
+    builder->text = hr_step_text_choose(builder);
     builder->statement = builder->text->statements;
     extent_set(model, "T", (hr_step_size){tokens, 0});
     extent_set(model, "A", (hr_step_size){answers, 0});

@@ -69,12 +69,28 @@ hr_named_buffer *hr_step_buffer_named(hr_step_builder *builder, const char *name
     return NULL;
 }
 
+const hr_model_weight *hr_step_joined_named(const struct hr_model *model, const char *name) {
+    for (int i = 0; i < model->text.join_count; i++)
+        if (model->joined[i].layers > 0 && strcmp(model->joined[i].name, name) == 0) return &model->joined[i];
+    return NULL;
+}
+
 static const hr_model_weight *weight_named(const struct hr_model *model, const char *name) {
     for (int i = 0; i < model->text.weight_count; i++)
         if (strcmp(model->weights[i].name, name) == 0) return &model->weights[i];
-    for (int i = 0; i < model->joined_count; i++)
-        if (strcmp(model->joined[i].name, name) == 0) return &model->joined[i];
-    return NULL;
+    return hr_step_joined_named(model, name);
+}
+
+hr_status hr_step_join_apart(hr_step_builder *builder, const hr_operand_text *text,
+                             const hr_join_rule **out) {
+    const struct hr_model *model = builder->model;
+    const hr_model_weight *of = hr_step_joined_named(model, text->name);
+    int64_t layer = 0;
+    *out = NULL;
+    if (!of || hr_step_buffer_named(builder, text->name)) return HR_OK;
+    if (of->is_layered) HR_TRY(layer_find(builder, text, of->layers, &layer));
+    if (!of->layer[layer]) *out = &model->text.joins[of - model->joined];
+    return HR_OK;
 }
 
 hr_status hr_step_operand_take(hr_step_builder *builder, const hr_operand_text *text, hr_operand *out,

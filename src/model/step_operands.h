@@ -10,6 +10,10 @@
 /* NULL where none has this name. */
 const hr_model_cache *hr_step_cache_named(const struct hr_model *model, const char *name);
 hr_named_buffer *hr_step_buffer_named(hr_step_builder *builder, const char *name);
+/* Weights whose rows a text joins; a layer is NULL whose parts are not stored alike. */
+const hr_model_weight *hr_step_joined_named(const struct hr_model *model, const char *name);
+/* The join that the operand names, where its layer's parts are not stored alike; else NULL. */
+hr_status hr_step_join_apart(hr_step_builder *builder, const hr_operand_text *text, const hr_join_rule **out);
 
 /* A cache, or a layer of it, from the row that the operand names. */
 hr_status hr_step_cache_take(const hr_step_builder *builder, const hr_operand_text *text,

@@ -38,6 +38,7 @@ typedef struct hr_step_builder {
     const hr_model_pages *pages; /* NULL: one text, whose tokens follow each other in the caches */
     hr_sequence_array rounded;   /* what is there in fewer bits; buffer -1 = nothing */
     const hr_rounding *rounded_by;
+    const hr_sequence_array *into; /* where a call's first result goes; NULL: to memory of its own */
 } hr_step_builder;
 
 #define HR_STEP_EXTENTS_MOST 16

@@ -106,6 +106,19 @@ static hr_status pack(struct hr_model *model, const hr_weight *weight, int64_t r
     return HR_OK;
 }
 
+static int64_t packed_count(const struct hr_model *model) {
+    return model->file->weight_count + model->joined_weight_count;
+}
+
+/* Where what is packed of a weight stands: of the file's, or of one that is joined of them. */
+static hr_packed_weight *packed_at(const struct hr_model *model, const hr_weight *weight) {
+    const hr_weight *first = model->file->weights, *joined = model->joined_weights;
+    const int64_t count = model->file->weight_count;
+    for (int64_t i = 0; i < model->joined_weight_count; i++)
+        if (weight == &joined[i]) return &model->packed[count + i];
+    return &model->packed[weight - first];
+}
+
 static void packed_release(struct hr_model *model, hr_packed_weight *packed) {
     if (packed->data) hr_device_release(model->device, packed->data, packed->bytes);
     *packed = (hr_packed_weight){0};
@@ -122,9 +135,9 @@ hr_status hr_model_weight_pack(struct hr_model *model, const hr_weight *weight,
     HR_TRY(hr_model_kernel_of(model, here ? "pack" : "place", weight->format->name, &of));
     if (!of) return HR_OK;
     if (!model->packed)
-        model->packed = hr_memory_zeros((size_t)model->file->weight_count + 1, sizeof *model->packed);
+        model->packed = hr_memory_zeros((size_t)packed_count(model) + 1, sizeof *model->packed);
     if (!model->packed) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a model");
-    hr_packed_weight *packed = &model->packed[weight - model->file->weights];
+    hr_packed_weight *packed = packed_at(model, weight);
     const hr_status status = packed->count ? HR_OK : pack(model, weight, rows, of->kernel, packed);
     if (status == HR_OK)
         *out = packed;
@@ -135,12 +148,28 @@ hr_status hr_model_weight_pack(struct hr_model *model, const hr_weight *weight,
 
 const hr_packed_weight *hr_model_weight_packed(const struct hr_model *model, const hr_weight *weight) {
     const bool known = model->packed && weight->format->values > 1;
-    const hr_packed_weight *packed = known ? &model->packed[weight - model->file->weights] : NULL;
+    const hr_packed_weight *packed = known ? packed_at(model, weight) : NULL;
     return packed && packed->count ? packed : NULL;
 }
 
+void hr_model_weight_part(struct hr_model *model, const hr_weight *whole, const hr_weight *part,
+                          int64_t row) {
+    const hr_packed_weight *of = packed_at(model, whole);
+    hr_packed_weight *out = packed_at(model, part);
+    out->count = of->count;
+    for (int i = 0; i < of->count; i++) {
+        hr_sequence_array *array = &out->arrays[i];
+        *array = of->arrays[i];
+        size_t bytes = hr_dtype_size(array->dtype);
+        for (int axis = 1; axis < array->rank; axis++)
+            bytes *= (size_t)array->shape[axis].fixed;
+        array->data = (char *)array->data + (size_t)row * bytes;
+        array->shape[0].fixed = part->shape[0];
+    }
+}
+
 void hr_model_packed_release(struct hr_model *model) {
-    for (int64_t i = 0; model->packed && i < model->file->weight_count; i++)
+    for (int64_t i = 0; model->packed && i < packed_count(model); i++)
         packed_release(model, &model->packed[i]);
     free(model->packed);
 }

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(sys.argv[2]) / "test/support"))
-from miniature_model import BUILD, Model, Sampling, WORK, check, failed, folder_arrays, library, miniature, run, write_config, write_safetensors
+from miniature_model import BUILD, FORMATS, Model, Sampling, WORK, check, failed, folder_arrays, library, miniature, run, write_config, write_safetensors
 import family_forward
 import gguf_files
 import numpy as np
@@ -130,6 +130,20 @@ def test_formats(path):
     test_requests(path)
 
 
+def test_blocks():
+    """All matrices in blocks: few tokens have a step of their own. q, k and v, gate and up are one product each, or, stored
+    differently, parts of one."""
+    files = {form: dict.fromkeys(FORMATS, (form, form)) for form in ("q4_0", "q5_1", "q4_k")}
+    files["q4_k"] |= dict(attn_v=("q6_k", "q4_k"), ffn_down=("q6_k", "q4_k"), ffn_up=("q4_k", "q8_0"))
+    for name, formats in files.items():
+        pairs, tensors = miniature(WORK / f"{name}.gguf", formats=formats)
+        compare(WORK / f"{name}.gguf", len(pairs["tokenizer.ggml.tokens"]), family_forward.Llama(pairs, tensors, rounds=False), name, BLOCKS)
+    words = (WORK / "q4_0.gguf", "the the the the", "-n", 12, "--json", "--temperature", 0, "--device", "cuda")
+    plain, words_guess, model_guess = (json.loads(run(*words, *more).stdout) for more in ((), ("--draft", 3), ("--draft", WORK / "q5_1.gguf")))
+    check(plain["text"] == words_guess["text"] == model_guess["text"],
+          f"without guesses {plain['text']!r}, with guesses from words {words_guess['text']!r}, from a model {model_guess['text']!r}")
+
+
 def test_folder(folder):
     """One format, so that q, k and v are one product; halves of heads turn."""
     pairs, tensors = miniature(WORK / "folder.gguf")
@@ -176,6 +190,7 @@ if not has_gpu():
         sys.exit(1 if failed else 77)
 test_clear()
 test_folder(WORK / "folder")
+test_blocks()
 test_formats(WORK / "miniature.gguf")
 test_families()
 sys.exit(bool(failed))

@@ -1,0 +1,52 @@
+/* Which of a family's step texts a step follows. See step_text.h. */
+#include "model/step_text.h"
+
+#include "model/step_operands.h"
+
+#include <string.h>
+
+bool hr_step_goes_by_place(const hr_step_builder *builder) {
+    return builder->pages || !hr_device_memory_is_host(builder->model->device);
+}
+
+static bool is_whole(const hr_model_weight *joined) {
+    bool whole = joined != NULL;
+    for (int l = 0; whole && l < joined->layers; l++)
+        whole = joined->layer[l] != NULL;
+    return whole;
+}
+
+/* Whether the text is there, and what it joins is stored alike. */
+static bool can_follow(const struct hr_model *model, const hr_step_text *text) {
+    for (int i = 0; i < text->count; i++)
+        for (int j = 0; j < text->statements[i].operand_count; j++)
+            for (int k = 0; k < model->text.join_count; k++) {
+                const char *name = text->statements[i].operands[j].name;
+                if (strcmp(name, model->text.joins[k].name) == 0 &&
+                    !is_whole(hr_step_joined_named(model, name)))
+                    return false;
+            }
+    return text->count > 0;
+}
+
+/* Whether all matrices are in blocks, and packed. */
+static bool has_blocks_alone(const struct hr_model *model) {
+    for (int i = 0; i < model->text.weight_count; i++)
+        for (int l = 0; l < model->weights[i].layers; l++) {
+            const hr_weight *weight = model->weights[i].layer[l];
+            if (weight->rank > 1 && !hr_model_weight_packed(model, weight)) return false;
+        }
+    return true;
+}
+
+const hr_step_text *hr_step_text_choose(const hr_step_builder *builder) {
+    const struct hr_model *model = builder->model;
+    const bool place = hr_step_goes_by_place(builder) && !builder->pages;
+    const hr_model_text *text = &model->text;
+    if (place && !model->packed && builder->tokens == 1 && can_follow(model, &text->alone))
+        return &text->alone;
+    if (place && builder->tokens <= HR_STEP_FEW_ROWS && has_blocks_alone(model) &&
+        (can_follow(model, &text->few) || (builder->tokens == 1 && text->few.count > 0)))
+        return &text->few;
+    return &text->step;
+}
