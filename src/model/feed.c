@@ -1,6 +1,6 @@
 /* Tokens into a model's context, logits out of it.
  *
- * In: tokens. Out: the logits of the last ones. A long text goes in pieces of HR_MODEL_CHUNK tokens; the
+ * In: tokens. Out: the logits of the last ones. A long text goes in pieces of hr_model_chunk() tokens; the
  * sequence of a piece is kept for the next one of its size.
  */
 #include "model/model.h"
@@ -60,6 +60,11 @@ static bool step_progress(void *context, const char *what, double done, double t
         return model->progress(model->progress_context, "preparing the kernels", 0, 0);
     return model->progress(model->progress_context, "reading the text", tokens,
                            (double)(model->progress_to - model->progress_from));
+}
+
+int64_t hr_model_chunk(const struct hr_model *model) {
+    enum { OF_HOST = 512 };
+    return hr_device_memory_is_host(model->device) ? OF_HOST : HR_MODEL_CHUNK;
 }
 
 enum { ALIGNED = 4 }; /* numbers of 16 bytes, at which kernels look for their arrays */
@@ -136,9 +141,10 @@ hr_status hr_model_advance(struct hr_model *model, const int32_t *tokens, int64_
         if (tokens[i] < 0 || tokens[i] >= model->vocabulary)
             return hr_fail(HR_BAD_INPUT, "token %d is none of the vocabulary of %" PRId64, tokens[i],
                            model->vocabulary);
+    const int64_t chunk = hr_model_chunk(model);
     int64_t at = 0, needed = answers > 1 ? answers : 1;
-    while (count - at > HR_MODEL_CHUNK) { /* the last piece gives all the answers */
-        int64_t take = count - at - needed < HR_MODEL_CHUNK ? count - at - needed : HR_MODEL_CHUNK;
+    while (count - at > chunk) { /* the last piece gives all the answers */
+        int64_t take = count - at - needed < chunk ? count - at - needed : chunk;
         HR_TRY(piece_feed(model, tokens + at, take, 1));
         at += take;
     }

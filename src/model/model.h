@@ -15,7 +15,7 @@
 #define HR_MODEL_KERNELS_MOST 128
 #define HR_MODEL_STEPS_MOST   HR_MODEL_SEQUENCES
 #define HR_MODEL_LAYERS_MOST  4096
-#define HR_MODEL_CHUNK        512 /* tokens of a step, at most */
+#define HR_MODEL_CHUNK        2048 /* tokens of a step, at most */
 
 /* One kernel of the family's text, or of those that all share. */
 typedef struct hr_model_kernel {
@@ -195,6 +195,10 @@ hr_status hr_model_step_run(struct hr_model *model, const hr_model_step *step, i
 /* The sequence of such a step, built once. */
 hr_status hr_model_step_get(struct hr_model *model, int64_t tokens, int64_t answers,
                             const hr_model_pages *pages, hr_model_step **out);
+
+/* Tokens of a step in which a text is read: where a weight is read from memory for each step, as many as make
+ * that little beside their products. */
+int64_t hr_model_chunk(const struct hr_model *model);
 
 /* hr_model_feed, whose logits stay on the device: *logits is where the host would have them, for
  * hr_model_sample. */

@@ -31,7 +31,7 @@ static const shared_text shared[] = {
     {"models/layers.hr", hr_layers_text, true},  {"models/weights.hr", hr_weights_text, false},
     {"models/packed.hr", hr_packed_text, false}, {"models/blocks.hr", hr_blocks_text, false},
     {"models/paged.hr", hr_paged_text, true},    {"models/cached.hr", hr_cached_text, true},
-    {"models/alone.hr", hr_alone_text, true}};
+    {"models/alone.hr", hr_alone_text, true},    {"models/together.hr", hr_together_text, true}};
 
 static hr_status kernel_load(struct hr_model *model, hr_model_kernel *out) {
     if (has_kernel(model->family_text, out->name)) {

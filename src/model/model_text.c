@@ -263,10 +263,11 @@ static hr_status step_take(reader *reader) {
 
 /* `rest` of the line that it begins with; NULL where there is none of this name. */
 static hr_step_text *step_named(hr_model_text *out, const char *rest) {
-    return strcmp(rest, "{") == 0         ? &out->step
-           : strcmp(rest, "alone {") == 0 ? &out->alone
-           : strcmp(rest, "few {") == 0   ? &out->few
-                                          : NULL;
+    return strcmp(rest, "{") == 0            ? &out->step
+           : strcmp(rest, "alone {") == 0    ? &out->alone
+           : strcmp(rest, "few {") == 0      ? &out->few
+           : strcmp(rest, "together {") == 0 ? &out->together
+                                             : NULL;
 }
 
 /* ---- the section ---- */

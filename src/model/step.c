@@ -362,18 +362,15 @@ static hr_status paged_call(hr_step_builder *builder, call_operands *operands) {
                     statement->target_count);
 }
 
-/* NAME_cached, or that of the file's kind: NAME_gguf_cached. */
-static hr_status cached_kernel(hr_step_builder *builder, const hr_model_kernel **out) {
+/* NAME_SUFFIX, or that of the file's kind: NAME_gguf_SUFFIX. */
+static hr_status kernel_of_kind(const hr_step_builder *builder, const char *suffix,
+                                const hr_model_kernel **out) {
     const char *name = builder->statement->name;
     char of_kind[64];
-    HR_TRY(hr_model_kernel_of(builder->model, name, "cached", out));
+    HR_TRY(hr_model_kernel_of(builder->model, name, suffix, out));
     if (*out) return HR_OK;
     snprintf(of_kind, sizeof of_kind, "%s_%s", name, file_kind(builder->model));
-    HR_TRY(hr_model_kernel_of(builder->model, of_kind, "cached", out));
-    if (*out) return HR_OK;
-    return hr_step_wrong(builder, name,
-                         "reads a cache, and there is no kernel of its name and _cached: that is what runs "
-                         "where the device does not see the host's memory");
+    return hr_model_kernel_of(builder->model, of_kind, suffix, out);
 }
 
 /* What reads a cache reads all of it up to its token's position, what it multiplies it with in 16 bits. */
@@ -381,11 +378,26 @@ static hr_status cached_call(hr_step_builder *builder, call_operands *operands) 
     const hr_model_statement *statement = builder->statement;
     const hr_model_kernel *of;
     hr_argument first;
-    HR_TRY(cached_kernel(builder, &of));
+    HR_TRY(kernel_of_kind(builder, "cached", &of));
+    if (!of)
+        return hr_step_wrong(builder, statement->name,
+                             "reads a cache, and there is no kernel of its name and _cached: that is what "
+                             "runs where the device does not see the host's memory");
     HR_TRY(hr_kernel_argument(of->kernel, 0, &first));
     if (first.dtype == HR_F16) HR_TRY(operand_halve(builder, &operands->items[0]));
     operands->items[operands->count++] = place_operand(builder);
     return call_add(builder, of, operands->items, operands->count, statement->targets,
+                    statement->target_count);
+}
+
+/* A call that names a cache: by the places of its tokens, where it only puts into it. */
+static hr_status cache_call(hr_step_builder *builder, call_operands *operands) {
+    const hr_model_statement *statement = builder->statement;
+    const hr_model_kernel *placed;
+    HR_TRY(kernel_of_kind(builder, "placed", &placed));
+    if (!placed) return builder->pages ? paged_call(builder, operands) : cached_call(builder, operands);
+    operands->items[operands->count++] = place_operand(builder);
+    return call_add(builder, placed, operands->items, operands->count, statement->targets,
                     statement->target_count);
 }
 
@@ -414,8 +426,7 @@ static hr_status call_build(hr_step_builder *builder) {
     const hr_model_kernel *plain, *halves, *special = NULL;
     call_operands operands;
     HR_TRY(operands_take(builder, &operands));
-    if (hr_step_goes_by_place(builder) && reads_cache(builder))
-        return builder->pages ? paged_call(builder, &operands) : cached_call(builder, &operands);
+    if (hr_step_goes_by_place(builder) && reads_cache(builder)) return cache_call(builder, &operands);
     HR_TRY(hr_model_kernel_find(model, statement->name, &plain));
     if (!plain) HR_TRY(hr_model_kernel_of(model, statement->name, file_kind(model), &plain));
     if (operands.weight)

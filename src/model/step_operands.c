@@ -75,7 +75,7 @@ const hr_model_weight *hr_step_joined_named(const struct hr_model *model, const 
     return NULL;
 }
 
-static const hr_model_weight *weight_named(const struct hr_model *model, const char *name) {
+const hr_model_weight *hr_step_weight_named(const struct hr_model *model, const char *name) {
     for (int i = 0; i < model->text.weight_count; i++)
         if (strcmp(model->weights[i].name, name) == 0) return &model->weights[i];
     return hr_step_joined_named(model, name);
@@ -102,7 +102,7 @@ hr_status hr_step_operand_take(hr_step_builder *builder, const hr_operand_text *
         *out = buffer->operand;
         return subscripts_apply(builder, text, 0, out);
     }
-    const hr_model_weight *of = weight_named(model, text->name);
+    const hr_model_weight *of = hr_step_weight_named(model, text->name);
     if (of) {
         int64_t layer = 0;
         if (of->is_layered) HR_TRY(layer_find(builder, text, of->layers, &layer));

@@ -8,6 +8,7 @@
 #include "model/step_shapes.h"
 
 /* NULL where none has this name. */
+const hr_model_weight *hr_step_weight_named(const struct hr_model *model, const char *name);
 const hr_model_cache *hr_step_cache_named(const struct hr_model *model, const char *name);
 hr_named_buffer *hr_step_buffer_named(hr_step_builder *builder, const char *name);
 /* Weights whose rows a text joins; a layer is NULL whose parts are not stored alike. */

@@ -39,6 +39,20 @@ static bool has_blocks_alone(const struct hr_model *model) {
     return true;
 }
 
+/* Whether all that the step multiplies with is of f16. */
+static bool is_of_halves(const struct hr_model *model, const hr_step_text *text) {
+    for (int i = 0; i < text->count; i++) {
+        const hr_model_statement *statement = &text->statements[i];
+        if (statement->kind != HR_MODEL_CALL || strcmp(statement->name, "rows") == 0) continue;
+        for (int k = 0; k < statement->operand_count; k++) {
+            const hr_model_weight *of = hr_step_weight_named(model, statement->operands[k].name);
+            for (int l = 0; of && l < of->layers; l++)
+                if (of->layer[l]->rank == 2 && strcmp(of->layer[l]->format->name, "f16") != 0) return false;
+        }
+    }
+    return text->count > 0;
+}
+
 const hr_step_text *hr_step_text_choose(const hr_step_builder *builder) {
     const struct hr_model *model = builder->model;
     const bool place = hr_step_goes_by_place(builder) && !builder->pages;
@@ -48,5 +62,8 @@ const hr_step_text *hr_step_text_choose(const hr_step_builder *builder) {
     if (place && builder->tokens <= HR_STEP_FEW_ROWS && has_blocks_alone(model) &&
         (can_follow(model, &text->few) || (builder->tokens == 1 && text->few.count > 0)))
         return &text->few;
+    if (!hr_device_memory_is_host(model->device) && builder->tokens > HR_STEP_FEW_ROWS &&
+        can_follow(model, &text->together) && is_of_halves(model, &text->together))
+        return &text->together;
     return &text->step;
 }

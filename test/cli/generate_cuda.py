@@ -145,14 +145,17 @@ def test_blocks():
 
 
 def test_folder(folder):
-    """One format, so that q, k and v are one product; halves of heads turn."""
+    """One format, so that q, k and v are one product; halves of heads turn. In 16 bits steps of more than 8 tokens are
+    `step together`, whose attention is of few queries, or of tiles of them."""
     pairs, tensors = miniature(WORK / "folder.gguf")
     family = family_forward.Llama(pairs, tensors, rounds=False)
-    folder.mkdir()
     layers, others = folder_arrays(family)
-    write_safetensors(folder / "model.safetensors", layers | others)
-    write_config(folder)
-    compare(folder, len(pairs["tokenizer.ggml.tokens"]), family, "safetensors")
+    for dtype, first in (("F32", 5), ("F16", 12), ("F16", 40)):
+        at = folder / f"{dtype}{first}"
+        at.mkdir(parents=True)
+        write_safetensors(at / "model.safetensors", layers | others, dtype)
+        write_config(at)
+        compare(at, len(pairs["tokenizer.ggml.tokens"]), family, f"safetensors, {dtype}", first=first)
 
 
 def test_family(name, forward, more, layer_shapes, others):
@@ -167,7 +170,8 @@ def test_family(name, forward, more, layer_shapes, others):
         form = "f32" if len(shape) == 1 or "position" in tensor else "f16"
         tensors[tensor] = (form, shape, numbers.astype(np.float32 if form == "f32" else np.float16).ravel().view(np.uint8))
     gguf_files.write(path, pairs, tensors)
-    compare(path, vocabulary, forward(pairs, tensors, rounds=False), name)
+    for first in (5, 12):
+        compare(path, vocabulary, forward(pairs, tensors, rounds=False), name, first=first)
 
 
 def test_families():

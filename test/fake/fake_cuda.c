@@ -366,12 +366,22 @@ SHOWN int cuModuleUnload(void *module) {
 }
 
 /* A function is where its name stands in the source, before its parameters or in a macro that makes it. */
+/* Whether a function of the device is declared there, which may have the name of an entry. */
+static int is_of_device(const char *image, const char *at) {
+    static const char word[] = "__device__";
+    const char *begin = at;
+    while (begin > image && begin[-1] != '}' && begin[-1] != ';')
+        begin--;
+    const char *found = strstr(begin, word);
+    return found && found < at;
+}
+
 SHOWN int cuModuleGetFunction(void **function, void *module, const char *name) {
     CALLED("cuModuleGetFunction");
-    char *at = ((fake_module *)module)->image;
+    char *image = ((fake_module *)module)->image, *at = image;
     do {
         at = strstr(at + 1, name);
-    } while (at && at[strlen(name)] != '(' && at[strlen(name)] != ',');
+    } while (at && ((at[strlen(name)] != '(' && at[strlen(name)] != ',') || is_of_device(image, at)));
     *function = at;
     return at ? 0 : 500;
 }

@@ -99,11 +99,11 @@ def halves_turn(weight, heads):
     return weight.reshape(heads, SIZE // 2, 2, WIDTH).swapaxes(1, 2).reshape(weight.shape)
 
 
-def write_safetensors(path, arrays):
+def write_safetensors(path, arrays, dtype="F32"):
     head, data = {"__metadata__": {"format": "pt"}}, b""
     for name, array in arrays.items():
-        raw = array.astype(np.float32).tobytes()
-        head[name] = dict(dtype="F32", shape=list(array.shape), data_offsets=[len(data), len(data) + len(raw)])
+        raw = array.astype(np.float16 if dtype == "F16" else np.float32).tobytes()
+        head[name] = dict(dtype=dtype, shape=list(array.shape), data_offsets=[len(data), len(data) + len(raw)])
         data += raw
     text = json.dumps(head).encode()
     text += b" " * (-len(text) % 8)

@@ -291,22 +291,25 @@ static void test_library_compiles(void **state) {
 
 /* ---- what a model's step calls ---- */
 
-static const unsigned char *const step_texts[] = {hr_layers_text, hr_cached_text,   hr_paged_text,
-                                                  hr_alone_text,  hr_sampling_text, hr_blocks_text};
+static const struct {
+    const unsigned char *text;
+    int64_t tokens;
+} step_texts[] = {{hr_layers_text, 1},   {hr_cached_text, 1}, {hr_paged_text, 1},    {hr_alone_text, 1},
+                  {hr_sampling_text, 1}, {hr_blocks_text, 1}, {hr_together_text, 64}};
 
-/* A Llama of a billion parameters, one token; extents of no name here are the defaults. Those of
+/* A Llama of a billion parameters; extents of no name here are the defaults. Those of
  * models/blocks.hr have other names: G of their groups of S numbers. */
 static const struct {
     const char *name;
     int64_t extent;
-} step_extents[] = {{"T", 1},   {"C", 2048}, {"F", 8192}, {"H", 32},   {"K", 8},    {"R", 4},
-                    {"D", 64},  {"E", 32},   {"S", 4096}, {"M", 2048}, {"N", 2048}, {"V", 128256},
-                    {"P", 100}, {"G", 64},   {"B", 64},   {"Q", 64},   {"A", 1}};
+} step_extents[] = {{"O", 2048}, {"C", 2048}, {"F", 8192}, {"H", 32},   {"K", 8},    {"R", 4},
+                    {"D", 64},   {"E", 32},   {"S", 4096}, {"M", 2048}, {"N", 2048}, {"V", 128256},
+                    {"P", 100},  {"G", 64},   {"B", 64},   {"Q", 64},   {"A", 1}};
 
-static void step_kernel_make(const hr_function *function, int compute) {
+static void step_kernel_make(const hr_function *function, int64_t tokens, int compute) {
     int64_t extents[EXTENTS_MAX];
     for (int e = 0; e < function->extent_count; e++) {
-        extents[e] = HR_EXTENT_UNKNOWN;
+        extents[e] = strcmp(function->extents[e], "T") == 0 ? tokens : HR_EXTENT_UNKNOWN;
         for (size_t i = 0; i < sizeof step_extents / sizeof *step_extents; i++)
             if (strcmp(function->extents[e], step_extents[i].name) == 0) extents[e] = step_extents[i].extent;
     }
@@ -322,12 +325,13 @@ static void test_steps_compile(void **state) {
     size_t number = 0;
     (void)state;
     for (size_t t = 0; t < sizeof step_texts / sizeof *step_texts; t++) {
-        const char *text = (const char *)step_texts[t];
+        const char *text = (const char *)step_texts[t].text;
         hr_program *program;
         assert_int_equal(hr_program_parse_for("step.hr", text, strlen(text), &options, &program), HR_OK);
         for (int k = 0; k < program->function_count; k++)
             for (size_t c = 0; c < 2; c++)
-                if (sample_takes(number++, 17)) step_kernel_make(&program->functions[k], computes[c]);
+                if (sample_takes(number++, 17))
+                    step_kernel_make(&program->functions[k], step_texts[t].tokens, computes[c]);
         hr_program_destroy(program);
     }
     compile_end(1);
