@@ -155,7 +155,7 @@ def test_folder(folder):
         at.mkdir(parents=True)
         write_safetensors(at / "model.safetensors", layers | others, dtype)
         write_config(at)
-        compare(at, len(pairs["tokenizer.ggml.tokens"]), family, f"safetensors, {dtype}", first=first)
+        compare(at, len(pairs["tokenizer.ggml.tokens"]), family, f"safetensors, {dtype}", HALF if dtype == "F32" else BLOCKS, first)
 
 
 def test_family(name, forward, more, layer_shapes, others):
@@ -175,6 +175,12 @@ def test_family(name, forward, more, layer_shapes, others):
 
 
 def test_families():
+    test_family("llama", family_forward.Llama, {
+        "attention.head_count": 4, "attention.head_count_kv": 2, "rope.dimension_count": 16, "attention.layer_norm_rms_epsilon": 1e-6}, {
+        "attn_norm.weight": (64,), "ffn_norm.weight": (64,), "attn_q.weight": (64, 64), "attn_k.weight": (32, 64), "attn_v.weight": (32, 64),
+        "attn_output.weight": (64, 64), "ffn_gate.weight": (96, 64), "ffn_up.weight": (96, 64), "ffn_down.weight": (64, 96)}, {
+        "output_norm.weight": (64,), "output.weight": (264, 64)})
+    test_requests(WORK / "llama.gguf")  # of 16 bits: by step together
     test_family("qwen3", family_forward.Qwen3, {
         "attention.head_count": 4, "attention.head_count_kv": 2, "attention.key_length": 32, "attention.layer_norm_rms_epsilon": 1e-6, "rope.freq_base": 1e6}, {
         "attn_norm.weight": (64,), "ffn_norm.weight": (64,), "attn_q_norm.weight": (32,), "attn_k_norm.weight": (32,), "attn_q.weight": (128, 64),
