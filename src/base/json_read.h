@@ -1,7 +1,7 @@
 /* A text of JSON, read whole or not at all.
  *
  * In: bytes or a file. Out: its value. jansson cuts a word short where it gets no memory for it, and says
- * nothing; so each text is read twice, and both readings are compared.
+ * nothing; so what was read is compared with its text.
  */
 #ifndef HR_BASE_JSON_READ_H
 #define HR_BASE_JSON_READ_H
