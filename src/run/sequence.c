@@ -114,7 +114,7 @@ static hr_status item_add(hr_sequence *sequence, hr_kernel *kernel, const hr_seq
     }
     sequence->array_count += count;
     sequence->items[sequence->item_count++] = item;
-    sequence->planned = false;
+    sequence->planned = sequence->made_ready = false;
     return HR_OK;
 }
 
@@ -375,6 +375,9 @@ static hr_status launch_begin(hr_sequence *sequence, int64_t step, const char *f
     HR_TRY(hr_handle_check(sequence, HR_HANDLE_SEQUENCE, function));
     if (!sequence->planned) HR_TRY(hr_sequence_plan(sequence));
     sequence->step = step;
+    if (sequence->made_ready) return HR_OK;
+    HR_TRY(hr_sequence_make_ready(sequence, step));
+    sequence->made_ready = true;
     return HR_OK;
 }
 

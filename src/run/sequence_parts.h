@@ -1,5 +1,5 @@
 /* A sequence from within: sequence.c builds it and runs it on the host, sequence_replay.c on devices that
- * replay. */
+ * replay, sequence_ready.c compiles for it. */
 #ifndef HR_RUN_SEQUENCE_PARTS_H
 #define HR_RUN_SEQUENCE_PARTS_H
 
@@ -42,7 +42,8 @@ struct hr_sequence {
     void *arena;
     size_t arena_size;
     bool planned;
-    int64_t step; /* of the last launch */
+    bool made_ready; /* what its calls need was compiled, or tried */
+    int64_t step;    /* of the last launch */
     int64_t launches, timed_whole, timed_calls;
     double whole_seconds, calls_seconds; /* of those that were timed */
     hr_progress_fn progress;
@@ -75,6 +76,12 @@ hr_status hr_sequence_item_fail(const hr_sequence *sequence, int i, hr_status st
 bool hr_sequence_goes_on(const hr_sequence *sequence, int i);
 /* Bytes from an array's first to past its last, 0 for an empty one. */
 size_t hr_sequence_copy_bytes(const hr_array *array);
+
+/* ---- sequence_ready.c ---- */
+
+/* Compiles what its calls need that never ran, on as many threads as there are processors. HR_CANCELLED where
+ * who watches wants no more. */
+hr_status hr_sequence_make_ready(hr_sequence *sequence, int64_t step);
 
 /* ---- sequence_replay.c ---- */
 
