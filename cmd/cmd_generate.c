@@ -418,11 +418,11 @@ const command command_generate = {
     "generate",
     "generate MODEL [TEXT|-] [--chat] [FLAG]...",
     "let a language model go on with a text",
-    "MODEL is a GGUF file of a family that has a text (Llama, Qwen3, GPT-2), or a\n"
-    "folder with config.json, safetensors and tokenizer.json. The text comes as it is\n"
-    "made, on standard output; behind it, on standard error, what a token cost: tokens\n"
-    "a second, bytes a second, the floor, the headroom. Without a text it is read from\n"
-    "standard input.\n\n"
+    "MODEL is a GGUF file of a family that has a text (Llama, Mistral, Qwen2, Qwen3,\n"
+    "Gemma 3, GPT-2), or a folder with config.json, safetensors and tokenizer.json. The\n"
+    "text comes as it is made, on standard output; behind it, on standard error, what a\n"
+    "token cost: tokens a second, bytes a second, the floor, the headroom. Without a text\n"
+    "it is read from standard input.\n\n"
     "  headroom generate smollm2.gguf \"The sea is\" -n 40 --temperature 0\n"
     "  headroom generate smollm2.gguf --chat \"Why is the sky blue?\"",
     flags,

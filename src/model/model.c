@@ -33,8 +33,11 @@ typedef struct family {
     const unsigned char *text;
 } family;
 
-static const family families[] = {
-    {"models/llama.hr", hr_llama_text}, {"models/qwen3.hr", hr_qwen3_text}, {"models/gpt2.hr", hr_gpt2_text}};
+static const family families[] = {{"models/llama.hr", hr_llama_text},
+                                  {"models/qwen2.hr", hr_qwen2_text},
+                                  {"models/qwen3.hr", hr_qwen3_text},
+                                  {"models/gemma3.hr", hr_gemma3_text},
+                                  {"models/gpt2.hr", hr_gpt2_text}};
 #define FAMILIES (sizeof families / sizeof *families)
 
 static bool is_listed(const char *const *names, hr_bytes name) {
@@ -105,12 +108,21 @@ static hr_status refused_check(const struct hr_model *model) {
 
 /* ---- numbers ---- */
 
+/* KEY, or KEY:WORD, of which the file has an array: one a layer. */
+static bool layer_number(const struct hr_model *model, const char *text, int64_t layer, double *out) {
+    const char *colon = strchr(text, ':');
+    const char *key = colon ? hr_arena_copy(model->arena, text, (size_t)(colon - text)) : text;
+    return hr_file_number_of(model->file, key, colon ? colon + 1 : NULL, layer, out);
+}
+
 /* The first choice that the file knows, or that is arithmetic over what is known. */
-static bool number_choose(const struct hr_model *model, const hr_choices *choices, double *out) {
+static bool number_choose(const struct hr_model *model, const hr_choices *choices, int64_t layer,
+                          double *out) {
     for (int i = 0; i < choices->count; i++) {
         const char *text = choices->texts[i];
         hr_step_size size;
         char *end;
+        if (layer >= 0 && layer_number(model, text, layer, out)) return true;
         if (hr_file_number(model->file, text, out)) return true;
         *out = strtod(text, &end);
         if (end != text && !*end) return true;
@@ -122,6 +134,33 @@ static bool number_choose(const struct hr_model *model, const hr_choices *choice
     return false;
 }
 
+static hr_status layers_count(const struct hr_model *model, const char *name, const char *text, int line,
+                              int64_t *out) {
+    hr_step_size layers = {1, 0};
+    if (text) HR_TRY(hr_extents_evaluate(&model->extents, text, &layers));
+    if (layers.fixed < 1 || layers.fixed > HR_MODEL_LAYERS_MOST || layers.scaled)
+        return wrong(model, line, name, "has more layers than a model");
+    *out = layers.fixed;
+    return HR_OK;
+}
+
+/* Of each layer, which arithmetic calls l. */
+static hr_status number_find(struct hr_model *model, const hr_number_rule *rule, hr_model_number *out) {
+    hr_named_extent *index = &model->extents.items[model->extents.count];
+    int64_t layers;
+    HR_TRY(layers_count(model, rule->name, rule->layers, rule->line, &layers));
+    *out = (hr_model_number){.name = rule->name, .layers = rule->layers ? layers : 0};
+    out->values = hr_arena_alloc(model->arena, (size_t)layers * sizeof *out->values);
+    if (rule->layers) model->extents.count++;
+    for (int64_t l = 0; l < layers; l++) {
+        if (rule->layers) *index = (hr_named_extent){"l", {l, 0}, true};
+        if (!number_choose(model, &rule->choices, rule->layers ? l : -1, &out->values[l]))
+            return wrong(model, rule->line, rule->name, "is nowhere in the file");
+    }
+    if (rule->layers) model->extents.count--;
+    return HR_OK;
+}
+
 static hr_status numbers_find(struct hr_model *model) {
     const hr_model_text *text = &model->text;
     model->extents.items = hr_arena_alloc(model->arena, (size_t)(text->number_count + LETTERS + STEP_NAMES) *
@@ -129,12 +168,12 @@ static hr_status numbers_find(struct hr_model *model) {
     for (int i = 0; i < text->number_count; i++) {
         const hr_number_rule *rule = &text->numbers[i];
         double value;
-        if (!number_choose(model, &rule->choices, &value))
-            return wrong(model, rule->line, rule->name, "is nowhere in the file");
         if (!rule->is_extent) {
-            model->numbers[i] = (hr_model_number){rule->name, value};
+            HR_TRY(number_find(model, rule, &model->numbers[i]));
             continue;
         }
+        if (!number_choose(model, &rule->choices, -1, &value))
+            return wrong(model, rule->line, rule->name, "is nowhere in the file");
         if (!(value >= 1 && value <= EXTENT_MOST) || value != (double)(int64_t)value)
             return wrong(model, rule->line, rule->name, "is no whole number that a model can have");
         model->extents.items[model->extents.count++] =
@@ -154,17 +193,35 @@ static void layer_name(const char *pattern, int64_t layer, char *out, size_t siz
         snprintf(out, size, "%s", pattern);
 }
 
-static hr_weight *weight_choose(const struct hr_model *model, const hr_tensor_rule *rule, int64_t layer) {
-    char name[512];
-    for (int i = 0; i < rule->choices.count; i++) {
-        layer_name(rule->choices.texts[i], layer, name, sizeof name);
-        hr_weight *found = hr_weight_find(model->file, name);
-        for (int other = 0; other < model->text.weight_count && !found; other++) /* tied to another rule's */
-            if (model->weights[other].name && strcmp(model->weights[other].name, name) == 0)
-                found = model->weights[other].layer[0];
-        if (found) return found;
+/* NAME, or with one of the prefixes before it. */
+static hr_weight *weight_find(const struct hr_model *model, const char *name) {
+    char whole[640];
+    hr_weight *found = hr_weight_find(model->file, name);
+    for (int i = 0; model->text.prefixes[i] && !found; i++) {
+        snprintf(whole, sizeof whole, "%s%s", model->text.prefixes[i], name);
+        found = hr_weight_find(model->file, whole);
     }
-    return NULL;
+    return found;
+}
+
+/* The first of the choices that the file, or a rule before, has: NAME, or transposed NAME. *out NULL: none.
+ */
+static hr_status weight_choose(const struct hr_model *model, const hr_tensor_rule *rule, int64_t layer,
+                               hr_weight **out) {
+    static const char transposed[] = "transposed ";
+    char name[512];
+    *out = NULL;
+    for (int i = 0; i < rule->choices.count && !*out; i++) {
+        const char *text = rule->choices.texts[i];
+        const bool turns = strncmp(text, transposed, strlen(transposed)) == 0;
+        layer_name(turns ? text + strlen(transposed) : text, layer, name, sizeof name);
+        *out = weight_find(model, name);
+        if (*out && turns) HR_TRY(hr_weight_transpose(model->file, *out));
+        for (int other = 0; other < model->text.weight_count && !*out; other++) /* tied to another rule's */
+            if (model->weights[other].name && strcmp(model->weights[other].name, name) == 0)
+                *out = model->weights[other].layer[0];
+    }
+    return HR_OK;
 }
 
 /* A weight that a file may leave out, all of whose elements are a number then; *out NULL: the rule names
@@ -223,23 +280,37 @@ static hr_status weight_shape_check(struct hr_model *model, const hr_tensor_rule
     return HR_OK;
 }
 
-static hr_status layers_count(const struct hr_model *model, const hr_tensor_rule *rule, int64_t *out) {
-    hr_step_size layers = {1, 0};
-    if (rule->layers) HR_TRY(hr_extents_evaluate(&model->extents, rule->layers, &layers));
-    if (layers.fixed < 1 || layers.fixed > HR_MODEL_LAYERS_MOST || layers.scaled)
-        return wrong(model, rule->line, rule->name, "has more layers than a model");
-    *out = layers.fixed;
-    return HR_OK;
+/* Whether a name is that of a pattern, whose {l} is any number. */
+static bool is_named(const char *pattern, const char *name) {
+    const char *open = strchr(pattern, '{'), *close = open ? strchr(open, '}') : NULL;
+    if (!close) return strcmp(pattern, name) == 0;
+    const size_t before = (size_t)(open - pattern);
+    const char *digits = name + before;
+    if (strncmp(pattern, name, before) != 0) return false;
+    const size_t count = strspn(digits, "0123456789");
+    return count > 0 && strcmp(close + 1, digits + count) == 0;
+}
+
+/* What may be left over. */
+static bool is_ignored(const struct hr_model *model, const char *name) {
+    for (int p = -1; p < 0 || model->text.prefixes[p]; p++) {
+        const char *prefix = p < 0 ? "" : model->text.prefixes[p];
+        for (int i = 0; model->text.ignored[i]; i++)
+            if (strncmp(name, prefix, strlen(prefix)) == 0 &&
+                is_named(model->text.ignored[i], name + strlen(prefix)))
+                return true;
+    }
+    return false;
 }
 
 static hr_status weights_find(struct hr_model *model, bool *used) {
     for (int i = 0; i < model->text.weight_count; i++) {
         const hr_tensor_rule *rule = &model->text.weights[i];
         int64_t layers;
-        HR_TRY(layers_count(model, rule, &layers));
+        HR_TRY(layers_count(model, rule->name, rule->layers, rule->line, &layers));
         hr_weight **layer = hr_arena_alloc(model->arena, (size_t)layers * sizeof *layer);
         for (int64_t l = 0; l < layers; l++) {
-            layer[l] = weight_choose(model, rule, l);
+            HR_TRY(weight_choose(model, rule, l, &layer[l]));
             if (!layer[l]) {
                 HR_TRY(weight_constant(model, rule, &layer[l]));
                 if (layer[l]) continue;
@@ -253,7 +324,7 @@ static hr_status weights_find(struct hr_model *model, bool *used) {
         model->weights[i] = (hr_model_weight){rule->name, (int)layers, rule->layers != NULL, layer};
     }
     for (int64_t i = 0; i < model->file->weight_count; i++)
-        if (!used[i])
+        if (!used[i] && !is_ignored(model, model->file->weights[i].name))
             return hr_fail(HR_BAD_INPUT, "%s: tensor %s has no place in %s: the file is of another model",
                            model->file->path, model->file->weights[i].name, model->text.path);
     return HR_OK;
@@ -271,7 +342,7 @@ static hr_status caches_take(struct hr_model *model) {
         const hr_tensor_rule *rule = &model->text.caches[i];
         hr_model_cache *cache = &model->caches[i];
         int64_t layers, elements;
-        HR_TRY(layers_count(model, rule, &layers));
+        HR_TRY(layers_count(model, rule->name, rule->layers, rule->line, &layers));
         *cache =
             (hr_model_cache){.name = rule->name, .layers = rule->layers ? layers : 0, .rank = rule->rank};
         elements = layers;

@@ -24,9 +24,11 @@ typedef struct hr_model_kernel {
     bool of_family;    /* its extents are the model's */
 } hr_model_kernel;
 
+/* A rule's number, one a layer. */
 typedef struct hr_model_number {
-    const char *name;
-    double value;
+    const char *name; /* NULL: the rule is of an extent */
+    int64_t layers;   /* 0 of what is no layer's */
+    double *values;
 } hr_model_number;
 
 /* A rule's weights, one a layer. */

@@ -128,7 +128,17 @@ static hr_status number_take(reader *reader, char *words, bool is_extent) {
     if (!equals || out->number_count == HR_RULES_MOST) return wrong(reader, "NAME = CHOICES is expected");
     *equals = 0;
     hr_number_rule *rule = &out->numbers[out->number_count++];
-    *rule = (hr_number_rule){.name = trimmed(words), .is_extent = is_extent, .line = reader->line};
+    *rule = (hr_number_rule){.is_extent = is_extent, .line = reader->line};
+    char *bracket = strchr(words, '['), *parts[HR_AXES_MOST];
+    if (bracket) {
+        char *at = bracket;
+        int count;
+        HR_TRY(brackets_take(reader, &at, parts, &count));
+        if (*at || count != 1 || is_extent) return wrong(reader, "number NAME[LAYERS] = CHOICES is expected");
+        rule->layers = parts[0];
+        *bracket = 0;
+    }
+    rule->name = trimmed(words);
     if (!is_name(rule->name)) return wrong(reader, "a name is expected before =");
     return choices_take(reader, equals + 1, &rule->choices);
 }
@@ -210,15 +220,30 @@ static hr_status operand_take(reader *reader, char *words, hr_operand_text *out)
     return is_name(out->name) ? HR_OK : wrong(reader, "a name is expected");
 }
 
+/* y = kernel(x) if near[l], y = kernel(x) if not near[l]: the condition, cut off the call. */
+static hr_status condition_take(reader *reader, char *words, hr_model_statement *out) {
+    char *close = strrchr(words, ')'), *rest = close ? trimmed(close + 1) : words;
+    if (!close || strncmp(rest, "if ", 3) != 0) return HR_OK;
+    rest = trimmed(rest + 3);
+    out->negated = strncmp(rest, "not ", 4) == 0;
+    HR_TRY(operand_take(reader, out->negated ? trimmed(rest + 4) : rest, &out->condition));
+    if (out->condition.subscript_count > 1 || out->condition.from)
+        return wrong(reader, "a number is expected behind if");
+    close[1] = 0;
+    return HR_OK;
+}
+
 static hr_status call_take(reader *reader, hr_model_statement *out) {
     char *words = hr_arena_copy(reader->arena, reader->words, strlen(reader->words));
+    *out = (hr_model_statement){.kind = HR_MODEL_CALL, .line = reader->line};
+    HR_TRY(condition_take(reader, words, out));
     char *equals = strchr(words, '='), *open = equals ? strchr(equals, '(') : NULL;
     char *parts[HR_OPERANDS_MOST], *targets[HR_TARGETS_MOST];
     size_t length = strlen(words);
     if (!open || words[length - 1] != ')')
         return wrong(reader, "a call is expected: y = kernel(x, weight[l])");
     *equals = *open = words[length - 1] = 0;
-    *out = (hr_model_statement){.kind = HR_MODEL_CALL, .line = reader->line, .name = trimmed(equals + 1)};
+    out->name = trimmed(equals + 1);
     if (!is_name(out->name)) return wrong(reader, "the name of a kernel is expected behind =");
     out->target_count = parts_cut(words, ',', targets, HR_TARGETS_MOST);
     out->operand_count = parts_cut(open + 1, ',', parts, HR_OPERANDS_MOST);
@@ -281,6 +306,8 @@ static hr_status rule_take(reader *reader) {
     if (strcmp(words, "gguf") == 0) return names_take(reader, rest, out->gguf);
     if (strcmp(words, "safetensors") == 0) return names_take(reader, rest, out->safetensors);
     if (strcmp(words, "refuse") == 0) return names_take(reader, rest, out->refused);
+    if (strcmp(words, "ignore") == 0) return names_take(reader, rest, out->ignored);
+    if (strcmp(words, "prefix") == 0) return names_take(reader, rest, out->prefixes);
     if (strcmp(words, "extent") == 0) return number_take(reader, rest, true);
     if (strcmp(words, "number") == 0) return number_take(reader, rest, false);
     if (strcmp(words, "weight") == 0)
@@ -289,7 +316,8 @@ static hr_status rule_take(reader *reader) {
     if (strcmp(words, "join") == 0) return join_take(reader, rest);
     if (strcmp(words, "step") == 0 && (reader->step = step_named(out, rest))) return HR_OK;
     return wrong(reader,
-                 "a model has gguf, safetensors, refuse, extent, number, weight, join, cache and step");
+                 "a model has gguf, safetensors, refuse, ignore, prefix, extent, number, weight, join, cache "
+                 "and step");
 }
 
 hr_status hr_model_text_read(const char *path, const char *text, size_t length, hr_arena *arena,

@@ -24,8 +24,10 @@ typedef struct hr_choices {
     const char *texts[HR_CHOICES_MOST];
 } hr_choices;
 
+/* extent NAME = ..., number NAME = ..., number NAME[L] = ... */
 typedef struct hr_number_rule {
     const char *name;
+    const char *layers; /* NULL: one for all layers */
     bool is_extent;
     hr_choices choices;
     int line;
@@ -62,8 +64,10 @@ typedef enum hr_model_statement_kind { HR_MODEL_CALL, HR_MODEL_FOR, HR_MODEL_END
 typedef struct hr_model_statement {
     hr_model_statement_kind kind;
     int line;
-    const char *name;  /* CALL: the kernel's; FOR: the index' */
-    const char *bound; /* FOR */
+    const char *name;          /* CALL: the kernel's; FOR: the index' */
+    const char *bound;         /* FOR */
+    hr_operand_text condition; /* CALL: a number; the call is made where it is not 0. No name: always */
+    bool negated;              /* where it is 0 */
     int target_count, operand_count;
     hr_operand_text targets[HR_TARGETS_MOST], operands[HR_OPERANDS_MOST];
 } hr_model_statement;
@@ -77,6 +81,8 @@ typedef struct hr_model_text {
     const char *path, *name;
     const char *gguf[HR_FILE_NAMES], *safetensors[HR_FILE_NAMES]; /* NULL behind the last */
     const char *refused[HR_FILE_NAMES];                           /* keys of what this family does not do */
+    const char *ignored[HR_FILE_NAMES];  /* tensors that a file may hold and that no call needs */
+    const char *prefixes[HR_FILE_NAMES]; /* with which names of tensors may begin in a file */
     hr_number_rule numbers[HR_RULES_MOST];
     hr_tensor_rule weights[HR_RULES_MOST], caches[HR_RULES_MOST];
     hr_join_rule joins[HR_RULES_MOST];

@@ -57,7 +57,8 @@ static char peek(evaluation *e) {
 }
 
 static hr_status no_expression(const evaluation *e) {
-    return hr_fail(HR_BAD_INPUT, "\"%s\" is no arithmetic (+ - * //) over extents that are known", e->text);
+    return hr_fail(HR_BAD_INPUT, "\"%s\" is no arithmetic (+ - * // %%) over extents that are known",
+                   e->text);
 }
 
 static hr_status sum(evaluation *e, hr_step_size *out);
@@ -99,16 +100,16 @@ static hr_status term(evaluation *e, hr_step_size *out) {
 static hr_status product(evaluation *e, hr_step_size *out) {
     hr_step_size right;
     HR_TRY(term(e, out));
-    for (char sign = peek(e); sign == '*' || sign == '/'; sign = peek(e)) {
+    for (char sign = peek(e); sign && strchr("*/%", sign); sign = peek(e)) {
         if (sign == '/' && e->at[1] != '/') return no_expression(e);
         e->at += sign == '/' ? 2 : 1;
         HR_TRY(term(e, &right));
-        if (sign == '*')
+        if (sign == '*') {
             HR_TRY(hr_step_product(*out, right, out));
-        else if (out->scaled || right.scaled || right.fixed <= 0)
-            return no_expression(e);
-        else
-            out->fixed /= right.fixed;
+            continue;
+        }
+        if (out->scaled || right.scaled || right.fixed <= 0) return no_expression(e);
+        out->fixed = sign == '/' ? out->fixed / right.fixed : out->fixed % right.fixed;
     }
     return HR_OK;
 }

@@ -527,7 +527,9 @@ static hr_status statements_build(hr_step_builder *builder) {
     for (int i = 0; i < text->count; i++) {
         const hr_model_statement *statement = builder->statement = &text->statements[i];
         if (statement->kind == HR_MODEL_CALL) {
-            HR_TRY(statement_call(builder));
+            bool holds;
+            HR_TRY(hr_step_holds(builder, &holds));
+            if (holds) HR_TRY(statement_call(builder));
         } else if (statement->kind == HR_MODEL_FOR) {
             hr_step_size size;
             HR_TRY(hr_step_evaluate(builder, statement->bound, &size));

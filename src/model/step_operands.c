@@ -111,12 +111,28 @@ hr_status hr_step_operand_take(hr_step_builder *builder, const hr_operand_text *
     }
     for (int i = 0; i < model->text.number_count; i++)
         if (model->numbers[i].name && strcmp(model->numbers[i].name, text->name) == 0) {
-            *out = (hr_operand){HR_OPERAND_EXACT, hr_step_array(HR_F64, &model->numbers[i].value)};
+            int64_t layer = 0;
+            if (model->numbers[i].layers > 0)
+                HR_TRY(layer_find(builder, text, model->numbers[i].layers, &layer));
+            *out = (hr_operand){HR_OPERAND_EXACT, hr_step_array(HR_F64, &model->numbers[i].values[layer])};
             return HR_OK;
         }
     const hr_model_cache *cache = hr_step_cache_named(model, text->name);
     if (cache) return hr_step_cache_take(builder, text, cache, out);
     return hr_step_wrong(builder, text->name, "is no weight, cache, number or result of a call before");
+}
+
+hr_status hr_step_holds(hr_step_builder *builder, bool *out) {
+    const hr_model_statement *statement = builder->statement;
+    const hr_weight *weight;
+    hr_operand number;
+    *out = true;
+    if (!statement->condition.name) return HR_OK;
+    HR_TRY(hr_step_operand_take(builder, &statement->condition, &number, &weight));
+    if (weight || number.array.dtype != HR_F64 || number.array.rank != 0)
+        return hr_step_wrong(builder, statement->condition.name, "is no number of the model");
+    *out = (*(const double *)number.array.data != 0) != statement->negated;
+    return HR_OK;
 }
 
 int hr_step_view_count(const struct hr_model *model, const hr_weight *weight) {

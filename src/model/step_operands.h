@@ -23,6 +23,9 @@ hr_status hr_step_cache_take(const hr_step_builder *builder, const hr_operand_te
 hr_status hr_step_operand_take(hr_step_builder *builder, const hr_operand_text *text, hr_operand *out,
                                const hr_weight **weight);
 
+/* Whether the statement's call is made: where its condition, a number of the model, is not 0. */
+hr_status hr_step_holds(hr_step_builder *builder, bool *out);
+
 /* The arrays as which kernels are given a weight: as it was packed for a device of its own memory, else over
  * its bytes. */
 int hr_step_view_count(const struct hr_model *model, const hr_weight *weight);

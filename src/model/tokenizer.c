@@ -19,7 +19,7 @@ struct hr_tokenizer {
     bool begins;
     space_first space_first;
     int32_t begin, ends[HR_END_KEYS];
-    int32_t *specials; /* longest first */
+    int32_t *specials; /* longest first, those of a length by their bytes */
     int special_count;
     bool special_bytes[256]; /* what a special token begins with */
 };
@@ -211,12 +211,37 @@ static hr_status part_encode(const hr_tokenizer *tokenizer, const char *at, size
                : pieces_encode(tokenizer, at, length, first, out);
 }
 
-/* The special token that stands at `at`, -1 = none. */
-static int32_t special_at(const hr_tokenizer *tokenizer, const char *at, size_t left) {
+/* Where in the list of specials a text stands, or would: longest first, then by their bytes. */
+static int special_place(const hr_tokenizer *tokenizer, const char *at, size_t length) {
+    int low = 0, high = tokenizer->special_count;
+    while (low < high) {
+        const int middle = low + (high - low) / 2;
+        const hr_bytes bytes = tokenizer->vocabulary.pieces[tokenizer->specials[middle]].bytes;
+        const bool before =
+            bytes.length > length || (bytes.length == length && memcmp(bytes.at, at, length) < 0);
+        if (before)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The longest token that stands whole at `at`, -1 = none: one that a model's makers added, or a control token
+ * where names of these are taken for them. */
+static int32_t special_at(const hr_tokenizer *tokenizer, const char *at, size_t left,
+                          hr_special_names names) {
     if (!tokenizer->special_bytes[(unsigned char)*at]) return -1;
-    for (int i = 0; i < tokenizer->special_count; i++) {
-        hr_bytes bytes = tokenizer->vocabulary.pieces[tokenizer->specials[i]].bytes;
-        if (bytes.length <= left && memcmp(bytes.at, at, bytes.length) == 0) return tokenizer->specials[i];
+    for (int i = special_place(tokenizer, "", left); i < tokenizer->special_count;) {
+        const size_t length = tokenizer->vocabulary.pieces[tokenizer->specials[i]].bytes.length;
+        const int found = special_place(tokenizer, at, length);
+        if (found < tokenizer->special_count) {
+            const hr_piece *piece = &tokenizer->vocabulary.pieces[tokenizer->specials[found]];
+            if (piece->bytes.length == length && memcmp(piece->bytes.at, at, length) == 0 &&
+                (piece->kind == HR_PIECE_USER || names == HR_SPECIAL_AS_TOKENS))
+                return tokenizer->specials[found];
+        }
+        i = special_place(tokenizer, "", length - 1);
     }
     return -1;
 }
@@ -226,7 +251,7 @@ hr_status hr_tokenizer_encode(const hr_tokenizer *tokenizer, const char *text, s
     size_t begin = 0, at = 0;
     bool first = true;
     while (at < length) {
-        int32_t special = names == HR_SPECIAL_AS_TOKENS ? special_at(tokenizer, text + at, length - at) : -1;
+        int32_t special = special_at(tokenizer, text + at, length - at, names);
         if (special < 0) {
             at++;
             continue;
@@ -275,9 +300,12 @@ static hr_status style_find(hr_tokenizer *tokenizer, const hr_weight_file *file)
 }
 
 static int by_falling_length(const void *a, const void *b, void *pieces) {
-    const hr_piece *of = pieces;
-    size_t first = of[*(const int32_t *)a].bytes.length, second = of[*(const int32_t *)b].bytes.length;
-    return (first < second) - (first > second);
+    const int32_t first = *(const int32_t *)a, second = *(const int32_t *)b;
+    const hr_bytes one = ((const hr_piece *)pieces)[first].bytes,
+                   other = ((const hr_piece *)pieces)[second].bytes;
+    if (one.length != other.length) return one.length < other.length ? 1 : -1;
+    const int order = memcmp(one.at, other.at, one.length);
+    return order ? order : (first > second) - (first < second);
 }
 
 static hr_status specials_find(hr_tokenizer *tokenizer) {

@@ -41,7 +41,9 @@ int32_t hr_vocabulary_merge(const hr_vocabulary *vocabulary, int32_t left, int32
         return merge->left < 0 ? -1 : merge->result;
     }
     int32_t found = hr_vocabulary_find(vocabulary, at, length);
-    if (found >= 0) *order = -vocabulary->pieces[found].score;
+    const hr_piece_kind kind = found < 0 ? HR_PIECE_UNKNOWN : vocabulary->pieces[found].kind;
+    if (kind == HR_PIECE_UNKNOWN || kind == HR_PIECE_CONTROL || kind == HR_PIECE_BYTE) return -1;
+    *order = -vocabulary->pieces[found].score;
     return found;
 }
 

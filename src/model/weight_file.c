@@ -110,6 +110,26 @@ bool hr_file_number(const hr_weight_file *file, const char *key, double *out) {
     return true;
 }
 
+static bool json_number_of(const json_t *value, const char *word, double *out) {
+    if (word ? !json_is_string(value) : !json_is_number(value) && !json_is_boolean(value)) return false;
+    *out = word                    ? strcmp(json_string_value(value), word) == 0
+           : json_is_number(value) ? json_number_value(value)
+                                   : json_is_true(value);
+    return true;
+}
+
+bool hr_file_number_of(const hr_weight_file *file, const char *key, const char *word, int64_t i,
+                       double *out) {
+    const json_t *configured = config_find(file->config, key);
+    if (json_is_array(configured)) return json_number_of(json_array_get(configured, (size_t)i), word, out);
+    const hr_file_value *value = hr_file_value_find(file, key);
+    if (word || !value || value->type != HR_FILE_ARRAY || hr_file_type_size(value->element) == 0 ||
+        (uint64_t)i >= value->count)
+        return false;
+    *out = hr_file_element(value, (uint64_t)i);
+    return true;
+}
+
 bool hr_file_string(const hr_weight_file *file, const char *key, hr_bytes *out) {
     const json_t *configured = config_find(file->config, key);
     if (json_is_array(configured)) configured = json_array_get(configured, 0);
@@ -121,6 +141,29 @@ bool hr_file_string(const hr_weight_file *file, const char *key, hr_bytes *out) 
     if (!value || value->type != HR_FILE_STRING) return false;
     *out = value->bytes;
     return true;
+}
+
+/* ---- layout ---- */
+
+hr_status hr_weight_transpose(const hr_weight_file *file, hr_weight *weight) {
+    enum { TILE = 16 }; /* a tile's lines, of both sides, stay in the L1 cache */
+    if (weight->transposed) return HR_OK;
+    if (weight->rank != 2 || weight->format->values != 1)
+        return hr_fail(HR_BAD_INPUT, "%s: tensor %s is no matrix of numbers, whose axes could be exchanged",
+                       file->path, weight->name);
+    const size_t size = (size_t)weight->format->bytes, rows = (size_t)weight->shape[0],
+                 columns = (size_t)weight->shape[1];
+    unsigned char *to = weight->transposed = hr_memory_zeros(weight->bytes ? weight->bytes : 1, 1);
+    if (!to) return hr_fail(HR_OUT_OF_MEMORY, "%s: no memory for tensor %s", file->path, weight->name);
+    for (size_t top = 0; top < rows; top += TILE)
+        for (size_t left = 0; left < columns; left += TILE)
+            for (size_t i = top; i < rows && i < top + TILE; i++)
+                for (size_t k = left; k < columns && k < left + TILE; k++)
+                    memcpy(to + (k * rows + i) * size, weight->data + (i * columns + k) * size, size);
+    weight->data = to;
+    weight->shape[0] = (int64_t)columns;
+    weight->shape[1] = (int64_t)rows;
+    return HR_OK;
 }
 
 /* ---- opening ---- */
@@ -255,6 +298,8 @@ void hr_weight_file_close(hr_weight_file *file) {
     if (!file) return;
     for (int i = 0; i < file->mapping_count; i++)
         hr_mapping_close(&file->mappings[i]);
+    for (int64_t i = 0; i < file->weight_count; i++)
+        free(file->weights[i].transposed);
     free(file->mappings);
     json_decref(file->config);
     hr_arena_destroy(file->arena);

@@ -38,6 +38,8 @@ typedef struct hr_weight {
     int64_t shape[HR_WEIGHT_RANK_MOST]; /* slowest first, in values; the last is whole blocks */
     const unsigned char *data;          /* in the mapped file, or where a model put it */
     size_t bytes;
+    void *transposed; /* memory of its own, where a family reads the matrix with its axes exchanged; else NULL
+                       */
 } hr_weight;
 
 /* An array over all bytes of a weight, as elements of one dtype: the weight's axes, the last one counting
@@ -108,6 +110,9 @@ const hr_file_value *hr_file_value_find(const hr_weight_file *file, const char *
 /* A number by its name in GGUF or in config.json, `a.b` being a key inside of an object. False where there is
  * no number of this name. */
 bool hr_file_number(const hr_weight_file *file, const char *key, double *out);
+/* The same of element `i` of an array of numbers, or of whether element `i` of an array of strings is `word`.
+ */
+bool hr_file_number_of(const hr_weight_file *file, const char *key, const char *word, int64_t i, double *out);
 /* A string; false where there is none of this name. */
 bool hr_file_string(const hr_weight_file *file, const char *key, hr_bytes *out);
 /* Element `i` of an ARRAY of numbers. */
@@ -121,6 +126,8 @@ hr_bytes hr_file_next_string(const char **at);
 hr_status hr_gguf_read(hr_weight_file *file, const unsigned char *data, size_t length);
 hr_status hr_safetensors_read(hr_weight_file *file, const char *path, const unsigned char *data,
                               size_t length);
+/* Exchanges the axes of a matrix, once: its bytes are laid out anew. HR_BAD_INPUT where it is in blocks. */
+hr_status hr_weight_transpose(const hr_weight_file *file, hr_weight *weight);
 /* HR_BAD_INPUT where the weight is not whole blocks or does not lie in `length` bytes from `start`. */
 hr_status hr_weight_place(const hr_weight_file *file, hr_weight *weight, const unsigned char *data,
                           size_t length, uint64_t start, uint64_t offset);

@@ -65,7 +65,7 @@ def test_family(name, forward, size, more, layer_shapes, shapes):
     vocabulary = len(pairs["tokenizer.ggml.tokens"])
     for tensor, (form, *shape) in ({"token_embd.weight": ("q8_0", vocabulary, size)} | shapes).items():
         add(tensor, form, tuple(shape))
-    for layer in range(2):
+    for layer in range(pairs[f"{name}.block_count"]):
         for tensor, (form, *shape) in layer_shapes.items():
             add(f"blk.{layer}.{tensor}", form, tuple(shape))
     gguf_files.write(path, pairs, tensors)
@@ -91,6 +91,20 @@ def test_families():
         "attn_q.weight": ("q4_0", heads * head, size), "attn_k.weight": ("q8_0", 2 * head, size), "attn_v.weight": ("q5_0", 2 * head, size),
         "attn_output.weight": ("q8_0", size, heads * head), "ffn_gate.weight": ("q4_1", 96, size), "ffn_up.weight": ("q5_1", 96, size),
         "ffn_down.weight": ("q8_0", size, 96)}, {"output_norm.weight": ("f32", size), "output.weight": ("f16", 264, size)})
+    test_family("qwen2", family_forward.Qwen2, size, {
+        "attention.head_count": heads, "attention.head_count_kv": 2, "attention.layer_norm_rms_epsilon": 1e-6, "rope.freq_base": 1e6}, {
+        "attn_norm.weight": ("f32", size), "ffn_norm.weight": ("f32", size), "attn_q.weight": ("q8_0", size, size), "attn_k.weight": ("q8_0", 32, size),
+        "attn_v.weight": ("q8_0", 32, size), "attn_q.bias": ("f32", size), "attn_k.bias": ("f32", 32), "attn_v.bias": ("f32", 32),
+        "attn_output.weight": ("q8_0", size, size), "ffn_gate.weight": ("q4_0", 96, size), "ffn_up.weight": ("q4_0", 96, size),
+        "ffn_down.weight": ("f16", size, 96)}, {"output_norm.weight": ("f32", size)})
+    test_family("gemma3", family_forward.Gemma3, size, {
+        "block_count": 6, "attention.head_count": heads, "attention.head_count_kv": 1, "attention.key_length": head, "attention.sliding_window": 5,
+        "attention.layer_norm_rms_epsilon": 1e-6, "rope.freq_base": 1e6}, {
+        f"{name}.weight": ("f32", of) for name, of in (("attn_norm", size), ("attn_q_norm", head), ("attn_k_norm", head), ("post_attention_norm", size),
+                                                       ("ffn_norm", size), ("post_ffw_norm", size))} | {
+        "attn_q.weight": ("q5_0", heads * head, size), "attn_k.weight": ("q5_0", head, size), "attn_v.weight": ("q8_0", head, size),
+        "attn_output.weight": ("q4_0", size, heads * head), "ffn_gate.weight": ("q5_1", 96, size), "ffn_up.weight": ("q5_0", 96, size),
+        "ffn_down.weight": ("q8_0", size, 96)}, {"output_norm.weight": ("f32", size)})
     bias = lambda name, *shape: {f"{name}.weight": ("q8_0" if len(shape) > 1 else "f32", *shape), f"{name}.bias": ("f32", shape[0])}
     test_family("gpt2", family_forward.Gpt2, size, {"attention.head_count": heads, "attention.layer_norm_epsilon": 1e-5},
                 bias("attn_norm", size) | bias("ffn_norm", size) | bias("attn_qkv", 3 * size, size) | bias("attn_output", size, size)
@@ -119,12 +133,54 @@ def test_safetensors(pairs, tensors):
     check("no name of a file" in run(folder, "x", code=2).stderr, "a file of another folder")
 
 
+def test_folders():
+    """Folders that Hugging Face's transformers wrote, with the logits that it computed: test/cases/models/make.py."""
+    for folder in sorted(path for path in (SOURCE / "test/cases/models").iterdir() if path.is_dir()):
+        wanted = np.load(folder / "logits.npy").astype(np.float64)
+        model = Model(folder, wanted.shape[1])
+        compare(model.feed(list(range(1, 18)), 17), wanted[:17], 1e-4, f"{folder.name}: 17 tokens")
+        for i in range(17, 20):
+            compare(model.feed([i + 1], 1), wanted[i:i + 1], 1e-4, f"{folder.name}: token {i}")
+        model.close()
+    strange = WORK / "strange"
+    strange.mkdir()
+    for name in ("gpt2", "mistral"):
+        (strange / "model.safetensors").write_bytes((SOURCE / f"test/cases/models/{name}/model.safetensors").read_bytes())
+        config = json.loads((SOURCE / f"test/cases/models/{name}/config.json").read_text())
+        activation = "activation_function" if name == "gpt2" else "hidden_act"
+        (strange / "config.json").write_text(json.dumps(config | {activation: "relu"}))
+        check(f"has {activation}" in run(strange, "x", code=2).stderr, f"{name} with relu")
+
+
+def test_ignored(pairs, tensors):
+    """Tensors that files of a family may hold beside its weights."""
+    folder, (layers, others) = WORK / "ignored", folder_arrays(family_forward.Llama(pairs, tensors, rounds=False))
+    folder.mkdir()
+    write_config(folder)
+    for name, said in (("model.layers.11.self_attn.rotary_emb.inv_freq", "no tokenizer"), ("model.layers.x.self_attn.rotary_emb.inv_freq", "has no place"),
+                       ("model.layers.1.self_attn.rotary_emb.inv_freq.more", "has no place")):
+        write_safetensors(folder / "model.safetensors", layers | others | {name: np.ones(4)})
+        check(said in run(folder, "x", code=2).stderr, f"a file with {name}")
+
+
 def test_tokens(path, pairs):
     model = Model(path, len(pairs["tokenizer.ggml.tokens"]))
     name = pairs["tokenizer.ggml.tokens"].index
     check(model.encode("the theta", 0) == [name("the"), name("Ġthe"), name("t"), name("a")], "merges")
     check(model.encode("x<|im_end|>", 1) == [name("x"), name("<|im_end|>")], "a special token")
     check(len(model.encode("x<|im_end|>", 0)) == 11, "the name of a special token in a text")
+    model.close()
+    added = ["<a>", "<a><a>", "\n\n"]  # by the model's makers: whole in any text
+    tokens, kinds = pairs["tokenizer.ggml.tokens"], pairs["tokenizer.ggml.token_type"]
+    embedding = gguf_files.random_blocks("q8_0", (len(tokens) + 3, WIDTH), 1, np.random.default_rng(1))
+    miniature(WORK / "added.gguf", pairs={"tokenizer.ggml.tokens": tokens + added, "tokenizer.ggml.token_type": kinds + [4] * 3},
+              tensors={"token_embd.weight": ("q8_0", (len(tokens) + 3, WIDTH), embedding)})
+    model, of = Model(WORK / "added.gguf", len(tokens) + 3), len(tokens)
+    for text, wanted in (("<a><a><a>", [of + 1, of]), ("x<a>\n\n\n<a", [name("x"), of, of + 2, name("Ċ"), name("<"), name("a")]),
+                         ("<a", [name("<"), name("a")]), ("", [])):
+        for special in (0, 1):
+            got = model.encode(text, special)
+            check(got == wanted, f"added tokens: {text!r}: {got}, should be {wanted}")
     model.close()
 
 
@@ -304,9 +360,11 @@ def test_texts(path):
                            ("shorter than the place", "x[T - A ..]", "x[T + 1 ..]"),
                            ("another number of elements", "f32[P + T, K, D]", "f32[P + T + 1, K, D]"),
                            ("grow from step to step", "f32[P + T, K, D]", "f32[(P + T) * P, K, D]"),
+                           ("no such layer", "if window", "if near[l]"), ("is no number", "if window", "if keys[0]"),
+                           ("a number is expected behind if", "if window", "if window[0 ..]"),
                            ("no arithmetic", "head[V, C]", "head[V, " + "(" * 100 + "C" + ")" * 100 + "]")):
         check(old in text, f"models/llama.hr has no {old!r} any more")
-        changed.write_text(text.replace(old, new))
+        changed.write_text(text.replace(old, new).replace("number window", "number near[1] = l % 2\n    number window"))
         said = run(path, "the sea", "--text", changed, code=2).stderr
         check(what in said, f"{new}: {said}")
 
@@ -357,6 +415,8 @@ test_terminal(path)
 test_interrupted_chat(path)
 test_progress(path, len(parts[0]["tokenizer.ggml.tokens"]))
 test_safetensors(*parts)
+test_folders()
+test_ignored(*parts)
 test_families()
 test_refused(path, *parts)
 test_texts(path)

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(sys.argv[2]) / "test/support"))
-from miniature_model import (BatchOptions, BatchTotals, FORMATS, Model, Options, PROGRESS, Request, Response, SAID, Sampling, WORK,
+from miniature_model import (BatchOptions, BatchTotals, FORMATS, Model, Options, PROGRESS, Request, Response, SAID, SOURCE, Sampling, WORK,
                              check, failed, library, miniature, run)
 import numpy as np
 
@@ -167,6 +167,22 @@ def test_scarce(path, count, alone):
     model.close()
 
 
+def test_windows():
+    """A layer that sees the last tokens alone: a request's tokens and their probability are those of a text by itself."""
+    for name in ("mistral", "gemma3"):
+        model, prompt, most = Model(SOURCE / f"test/cases/models/{name}", 48), list(range(1, 18)), 4
+        logits, tokens = model.feed(prompt, 1)[0], []
+        wanted = 0.0
+        while len(tokens) < most:
+            tokens.append(int(logits.argmax()))
+            wanted += logits.max() - np.log(np.exp(logits - logits.max()).sum()) - logits.max()
+            logits = model.feed(tokens[-1:], 1)[0]
+        model.keep(0)
+        for (made, probability) in respond(model, [(prompt, most, 0, 1), (prompt[:3], 2, 0, 2), (prompt, most, 0, 3)], 3, 5)[0][::2]:
+            check(made == tokens and abs(float.fromhex(probability) - wanted) < 1e-3, f"{name}: {made} at {float.fromhex(probability)}, should be {tokens} at {wanted}")
+        model.close()
+
+
 def test_requests_file(path):
     lines = [dict(prompt="the sea", n=5, temperature=0), dict(prompt="the sea the tea", n=7, seed=3), dict(chat="hello", n=3, top_k=2), dict(prompt="x")]
     file = WORK / "requests.jsonl"
@@ -205,5 +221,6 @@ model.close()
 if "HR_TEST_LONG" in os.environ:
     test_requests("mixed", MIXED, ((6, 0), (2, 8)))
 test_scarce(*test_requests("dots", DOTS, ((2, 5),)))
+test_windows()
 test_requests_file(path)
 sys.exit(bool(failed))

@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(sys.argv[2]) / "test/support"))
-from miniature_model import BUILD, FORMATS, Model, Sampling, WORK, check, failed, folder_arrays, library, miniature, run, write_config, write_safetensors
+from miniature_model import BUILD, FORMATS, Model, Sampling, SOURCE, WORK, check, failed, folder_arrays, library, miniature, run, write_config, write_safetensors
 import family_forward
 import gguf_files
 import numpy as np
@@ -174,6 +174,18 @@ def test_family(name, forward, more, layer_shapes, others):
         compare(path, vocabulary, forward(pairs, tensors, rounds=False), name, first=first)
 
 
+def test_folders():
+    """What transformers wrote; windows among them."""
+    for folder in sorted(path for path in (SOURCE / "test/cases/models").iterdir() if path.is_dir()):
+        wanted = np.load(folder / "logits.npy").astype(np.float64)
+        model = Model(folder, wanted.shape[1], device="cuda")
+        got = np.concatenate([model.feed(list(range(1, 18)), 17)] + [model.feed([token], 1) for token in range(18, 21)])
+        model.close()
+        error = np.abs(got - wanted).max() / wanted.std()
+        print(f"{folder.name} of transformers: logits within {error:.2g} of their spread", flush=True)
+        check(error < HALF, f"{folder.name} of transformers: logits are {error:.2g} of their spread away from those of f64")
+
+
 def test_families():
     test_family("llama", family_forward.Llama, {
         "attention.head_count": 4, "attention.head_count_kv": 2, "rope.dimension_count": 16, "attention.layer_norm_rms_epsilon": 1e-6}, {
@@ -203,4 +215,5 @@ test_folder(WORK / "folder")
 test_blocks()
 test_formats(WORK / "miniature.gguf")
 test_families()
+test_folders()
 sys.exit(bool(failed))

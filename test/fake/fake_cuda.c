@@ -365,7 +365,6 @@ SHOWN int cuModuleUnload(void *module) {
     return 0;
 }
 
-/* A function is where its name stands in the source, before its parameters or in a macro that makes it. */
 /* Whether a function of the device is declared there, which may have the name of an entry. */
 static int is_of_device(const char *image, const char *at) {
     static const char word[] = "__device__";
@@ -376,12 +375,24 @@ static int is_of_device(const char *image, const char *at) {
     return found && found < at;
 }
 
+/* Whether a name that stands here is that of a grid, and not of a function that a grid calls for a place. */
+static int is_grid(const char *image, const char *at, size_t length) {
+    if (is_of_device(image, at)) return 0;
+    static const char *const words[] = {"int64_t ", "return "};
+    for (int i = 0; i < 2; i++) {
+        const size_t before = strlen(words[i]);
+        if (at >= image + before && strncmp(at - before, words[i], before) == 0) return 0;
+    }
+    return at[length] == '(' || at[length] == ',';
+}
+
+/* A function is where its name stands in the source, before its parameters or in a macro that makes it. */
 SHOWN int cuModuleGetFunction(void **function, void *module, const char *name) {
     CALLED("cuModuleGetFunction");
     char *image = ((fake_module *)module)->image, *at = image;
     do {
         at = strstr(at + 1, name);
-    } while (at && ((at[strlen(name)] != '(' && at[strlen(name)] != ',') || is_of_device(image, at)));
+    } while (at && !is_grid(image, at, strlen(name)));
     *function = at;
     return at ? 0 : 500;
 }

@@ -35,13 +35,15 @@ class Family:
         packed = self.rounds and gguf_files.FORMATS[form][1] > 1 and shape[0] % 16 == 0
         return (quantised(h) if packed else h) @ self.weight(name).T
 
-    def attend(self, q, k, v):
-        """q (tokens, heads, size) and k, v (tokens, shared, size): what each query sees of those up to its own."""
+    def attend(self, q, k, v, window=None):
+        """q (tokens, heads, size) and k, v (tokens, shared, size): what each query sees of those up to its own, of the last
+        `window` of them where that is given."""
         tokens, out = len(q), np.zeros_like(q)
         for head in range(self.heads):
             of = head // (self.heads // self.shared)
             score = q[:, head] @ k[:, of].T / np.sqrt(q.shape[-1])
             score[np.triu_indices(tokens, 1)] = -np.inf
+            score[np.tril_indices(tokens, -(window or tokens))] = -np.inf
             share = np.exp(score - score.max(-1, keepdims=True))
             out[:, head] = share / share.sum(-1, keepdims=True) @ v[:, of]
         return out.reshape(tokens, -1)
@@ -81,8 +83,11 @@ class Llama(Family):
         gate, up = (self.product(h, f"blk.{layer}.ffn_{part}.weight") for part in ("gate", "up"))
         return self.product(gate / (1 + np.exp(-gate)) * up, f"blk.{layer}.ffn_down.weight")
 
+    def embedded(self, tokens):
+        return self.weight("token_embd.weight")[np.asarray(tokens)]
+
     def logits(self, tokens):
-        x = self.weight("token_embd.weight")[np.asarray(tokens)]
+        x = self.embedded(tokens)
         for layer in range(self.layers):
             x = x + self.attention(self.norm(x, f"blk.{layer}.attn_norm.weight"), layer)
             x = x + self.feed_forward(self.norm(x, f"blk.{layer}.ffn_norm.weight"), layer)
@@ -96,6 +101,44 @@ class Qwen3(Llama):
         cosine, sine = self.angles(x)
         low, high = np.split(x, 2, axis=-1)
         return np.concatenate([low * cosine - high * sine, low * sine + high * cosine], axis=-1)
+
+
+class Qwen2(Llama):
+    def product(self, h, name):
+        bias = name.replace(".weight", ".bias")
+        return super().product(h, name) + (self.weight(bias) if bias in self.tensors else 0)
+
+    def turn(self, x, name):
+        return self.turn_halves(x, self.number("rope.freq_base", 10000.0))
+
+    @staticmethod
+    def turn_halves(x, base):
+        size = x.shape[-1]
+        angle = np.arange(len(x))[:, None] * base ** (-np.arange(0, size, 2) / size)
+        cosine, sine = np.cos(angle)[:, None], np.sin(angle)[:, None]
+        low, high = np.split(x, 2, axis=-1)
+        return np.concatenate([low * cosine - high * sine, low * sine + high * cosine], axis=-1)
+
+
+class Gemma3(Qwen2):
+    """Heads are divided by the root of their size; every sixth layer sees all tokens."""
+
+    def attention(self, h, layer):
+        name, near = f"blk.{layer}.attn_", (layer + 1) % 6 != 0
+        q, k, v = (self.product(h, f"{name}{part}.weight").reshape(len(h), heads, -1)
+                   for part, heads in (("q", self.heads), ("k", self.shared), ("v", self.shared)))
+        base = 10000.0 if near else self.number("rope.freq_base")
+        q, k = (self.turn_halves(self.norm(x, f"{name}{part}_norm.weight"), base) for part, x in (("q", q), ("k", k)))
+        o = self.attend(q, k, v, self.number("attention.sliding_window") if near else None)
+        return self.norm(self.product(o, name + "output.weight"), f"blk.{layer}.post_attention_norm.weight")
+
+    def feed_forward(self, h, layer):
+        gate, up = (self.product(h, f"blk.{layer}.ffn_{part}.weight") for part in ("gate", "up"))
+        gate = 0.5 * gate * (1 + np.tanh(np.sqrt(2 / np.pi) * (gate + 0.044715 * gate**3)))
+        return self.norm(self.product(gate * up, f"blk.{layer}.ffn_down.weight"), f"blk.{layer}.post_ffw_norm.weight")
+
+    def embedded(self, tokens):
+        return super().embedded(tokens) * np.sqrt(self.number("embedding_length"))
 
 
 class Gpt2(Family):
