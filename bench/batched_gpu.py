@@ -6,7 +6,8 @@
 in:   the package headroom (docs/benchmarks.md says how it is brought), bench/batched.hr, kernels/matmul.hr
 out:  a table; with --out a page of it
 
-One launch is a text with an index more (`strided`), or one whose matrices a table chooses out of a pool (`chosen`).
+One launch is a text with an index more (`strided`), or one whose matrices a table chooses out of a pool (`chosen`). By
+pointers: the same text, each matrix memory of its own, bound as lists; torch.bmm takes those when they are stacked.
 All competitors of a round read the same matrices in turn; before each run other data goes through the L2. A time is the
 median of the rounds. Loops are queued while the GPU is kept busy, once as the host queues them and once as a CUDA graph.
 """
@@ -25,6 +26,15 @@ HERE = Path(__file__).resolve().parent
 CYCLES = 3_000_000  # more than the host needs to queue forty launches
 
 
+def by_pointers(matrices, order):
+    """The matrices in memory of their own each, allocated in that order, with something else between them."""
+    apart, between = [None] * len(matrices), []
+    for i in order.tolist():
+        apart[i] = matrices[i].clone()
+        between.append(torch.empty(4096 * (1 + i % 5), device="cuda"))
+    return apart
+
+
 def competitors(count, size):
     """Functions by their names, and where each leaves its results."""
     make = lambda: torch.empty(count, size, size, device="cuda", dtype=torch.bfloat16).normal_()
@@ -36,6 +46,8 @@ def competitors(count, size):
     strided = hr.kernel(HERE / "batched.hr", "strided").bind(a=a, b=b, c=out["one launch"]).prepare()
     chosen = hr.kernel(HERE / "batched.hr", "chosen").bind(
         a=pool_a, b=pool_b, left=order, right=order, c=out["one launch, chosen by a table"]).prepare()
+    apart_a, apart_b, apart = by_pointers(a, order), by_pointers(b, order), by_pointers(a, order)
+    pointers = hr.kernel(HERE / "batched.hr", "strided").bind(a=apart_a, b=apart_b, c=apart).prepare()
     matmul = hr.kernel(HERE.parent / "kernels" / "matmul.hr", "matmul")
     singles = [matmul.bind(a=a[i], b=b[i], c=out["loop"][i]).prepare() for i in range(count)]
     bmm = torch.empty_like(a)
@@ -53,10 +65,12 @@ def competitors(count, size):
     torch.cuda.synchronize()
     with torch.cuda.graph(graph):
         torch_loop()
-    runs = {"one launch": strided, "one launch, chosen by a table": chosen, "loop": loop,
-            "torch.bmm": lambda: torch.bmm(a, b, out=bmm), "loop, torch.mm": torch_loop,
+    runs = {"one launch": strided, "one launch, chosen by a table": chosen, "one launch, by pointers": pointers,
+            "loop": loop, "torch.bmm": lambda: torch.bmm(a, b, out=bmm),
+            "torch.bmm of stacked copies": lambda: torch.bmm(torch.stack(apart_a), torch.stack(apart_b), out=bmm), "loop, torch.mm": torch_loop,
             "graph of the loop, torch.mm": graph.replay}
-    return runs, out | {"torch.bmm": bmm, "graph of the loop, torch.mm": out["loop, torch.mm"]}, a.float() @ b.float()
+    out |= {"one launch, by pointers": apart, "torch.bmm": bmm, "torch.bmm of stacked copies": bmm}
+    return runs, out | {"graph of the loop, torch.mm": out["loop, torch.mm"]}, a.float() @ b.float()
 
 
 def main():
@@ -81,7 +95,8 @@ def main():
     for name in runs:
         time = statistics.median(times[name])
         gain = statistics.median(l / t for l, t in zip(times["loop"], times[name]))
-        error = ((results[name].float() - wanted).norm() / wanted.norm()).item()
+        result = results[name] if torch.is_tensor(results[name]) else torch.stack(results[name])
+        error = ((result.float() - wanted).norm() / wanted.norm()).item()
         lines.append(f"| {name} | {time * 1e6:.1f} us | {operations / time * 1e-12:.0f} | {gain:.2f} | {error:.1e} |")
     print("\n".join(lines))
     if options.out:

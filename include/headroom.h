@@ -277,12 +277,21 @@ typedef struct hr_array {
  * they don't. The description is copied, the data is used in place and must live until the kernel is
  * destroyed or rebound. */
 HR_API hr_status hr_kernel_bind(hr_kernel *kernel, const char *name, const hr_array *array);
-/* Binds a tensor of one axis to a list: `count` arrays without gaps, of any shape and length (0, too), which
- * together are the tensor. A kernel over one axis then runs over all members in one launch: AdamW over the
- * parameters of a model, the norm of all gradients and their clipping. Every tensor with that axis must be
- * bound to a list of the same lengths; totals go into tensors without axes, or are read from them. An element
- * of a list has no number: the text may use its index in subscripts only. The descriptions are copied;
- * binding other arrays of the same lengths costs no more than handing over their addresses. */
+/* Binds a tensor to a list of `count` arrays without gaps that lie anywhere. The descriptions are copied;
+ * binding other arrays of the same lengths costs no more than handing over their addresses.
+ *
+ * A tensor of one axis is all of them together, of any shape and length (0, too). A kernel over one axis then
+ * runs over all members in one launch: AdamW over the parameters of a model, the norm of all gradients and
+ * their clipping. Every tensor with that axis must be bound to a list of the same lengths; totals go into
+ * tensors without axes, or are read from them. An element of a list has no number: the text may use its index
+ * in subscripts only.
+ *
+ * A tensor of more axes has the arrays as the steps of its first one: a[B, M, K] takes B of shape [M, K], all
+ * alike, at least one: products of matrices by pointers. What the text reads may be given twice, what it
+ * writes may not. Other tensors are bound as they are, to arrays or lists. HR_BAD_INPUT where an array is at
+ * an address that is no multiple of its element's bytes. On a GPU a product's matrices whose rows and
+ * addresses are whole 16 bytes come by the copy engine as those of one array do. hr_kernel_execute takes no
+ * lists. */
 HR_API hr_status hr_kernel_bind_list(hr_kernel *kernel, const char *name, const hr_array *arrays, int count);
 /* A float is rounded to the scalar's dtype; a whole number must fit it. */
 HR_API hr_status hr_kernel_bind_scalar(hr_kernel *kernel, const char *name, double value);

@@ -19,6 +19,9 @@ static void describe_tensor(hr_printer *p, int t) {
         if (a == tensor->rank - 1) hr_text_append(p->out, "]", 1);
     }
     if (p->plan->layouts[t] == HR_LAYOUT_STRIDED) hr_text_format(p->out, ", strides in elements");
+    if (p->plan->layouts[t] == HR_LAYOUT_MEMBERS)
+        hr_text_format(p->out, ", strides in elements; the first is the address of a table of int64_t, where "
+                               "each step of the first axis begins");
     if (hr_plan_result_is_optional(p->plan, t)) hr_text_format(p->out, ", may be NULL");
     hr_text_append(p->out, "\n", 1);
 }

@@ -11,7 +11,7 @@
 /* ---- addresses ---- */
 
 static bool is_strided(const hr_printer *p, int tensor) {
-    return hr_plan_layout(p->plan, tensor) == HR_LAYOUT_STRIDED;
+    return hr_layout_has_strides(hr_plan_layout(p->plan, tensor));
 }
 
 /* `text` as the left operand of a product. */
@@ -21,14 +21,20 @@ static const char *factor(hr_printer *p, const char *text) {
     return text;
 }
 
+const char *hr_emit_axis_offset(hr_printer *p, int tensor, int axis, const char *at) {
+    const char *strides = hr_emit_strides(p, tensor);
+    if (axis == 0 && hr_plan_layout(p->plan, tensor) == HR_LAYOUT_MEMBERS)
+        return hr_format(p, "((const int64_t *)%s[0])[%s]", strides, at);
+    return hr_format(p, "%s * %s[%d]", at, strides, axis);
+}
+
 const char *hr_emit_offset(hr_printer *p, int tensor, hr_expr *const *subscripts, int axes) {
     const hr_tensor *shape = &p->function->tensors[tensor];
     const char *sum = NULL;
     if (is_strided(p, tensor)) {
         for (int a = 0; a < axes; a++) {
-            const char *text = hr_expr_text(p, subscripts[a]);
-            sum = hr_format(p, "%s%s%s * %s[%d]", sum ? sum : "", sum ? " + " : "", text,
-                            hr_emit_strides(p, tensor), a);
+            const char *text = hr_emit_axis_offset(p, tensor, a, hr_expr_text(p, subscripts[a]));
+            sum = hr_format(p, "%s%s%s", sum ? sum : "", sum ? " + " : "", text);
         }
         return sum ? sum : "0";
     }

@@ -101,6 +101,8 @@ const char *hr_c_storage(hr_dtype dtype);  /* uint16_t for bf16 */
 const char *hr_c_compute(hr_dtype type);   /* float for f32 */
 const char *hr_type_prefix(hr_dtype type); /* f32, f64, i32, i64, b */
 const char *hr_lane_prefix(hr_dtype type); /* vf, vi, vm */
+/* How far `at` steps along an axis of an argument with strides reach, in elements. */
+const char *hr_emit_axis_offset(hr_printer *printer, int tensor, int axis, const char *at);
 /* The element offset of subscripts in a tensor's memory, as an int64_t expression; axes >= `axes` are left
  * out. */
 const char *hr_emit_offset(hr_printer *printer, int tensor, hr_expr *const *subscripts, int axes);

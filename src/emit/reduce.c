@@ -50,14 +50,14 @@ const char *hr_emit_elements(hr_printer *p, int tensor) {
 void hr_emit_clear_element(hr_printer *p, int tensor, const char *flat) {
     const hr_tensor *t = &p->function->tensors[tensor];
     const char *name = hr_emit_tensor(p, tensor);
-    if (hr_plan_layout(p->plan, tensor) != HR_LAYOUT_STRIDED) {
+    if (!hr_layout_has_strides(hr_plan_layout(p->plan, tensor))) {
         hr_print(p, "%s[%s] = 0;", name, flat);
         return;
     }
     hr_print(p, "int64_t rest = %s, place = 0;", flat);
     for (int a = t->rank - 1; a >= 0; a--) {
         const char *size = hr_emit_size(p, t->shape[a]);
-        hr_print(p, "place += rest %% %s * %s[%d];", size, hr_emit_strides(p, tensor), a);
+        hr_print(p, "place += %s;", hr_emit_axis_offset(p, tensor, a, hr_format(p, "rest %% %s", size)));
         if (a) hr_print(p, "rest /= %s;", size);
     }
     hr_print(p, "%s[place] = 0;", name);

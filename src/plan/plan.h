@@ -223,8 +223,15 @@ static inline int hr_stage_pass_at(const hr_stage *stage, int position) {
     return position + (stage->fallback_pass && position >= stage->fallback_pass);
 }
 
-/* How an argument lies in memory. LIST: in members of unequal length, base/pieces.h. */
-typedef enum hr_layout { HR_LAYOUT_DENSE, HR_LAYOUT_STRIDED, HR_LAYOUT_LIST } hr_layout;
+/* How an argument lies in memory. LIST: in members of unequal length, base/pieces.h. MEMBERS: the steps of
+ * its first axis lie anywhere, each without gaps; in the place of that axis's stride stands the address of a
+ * table that has for each of them, in elements, how far it is from the array's address. */
+typedef enum hr_layout { HR_LAYOUT_DENSE, HR_LAYOUT_STRIDED, HR_LAYOUT_LIST, HR_LAYOUT_MEMBERS } hr_layout;
+
+/* Code reads the argument's strides. */
+static inline bool hr_layout_has_strides(hr_layout layout) {
+    return layout == HR_LAYOUT_STRIDED || layout == HR_LAYOUT_MEMBERS;
+}
 
 /* An axis that is two in `normal`: of `groups` and `by` elements each. */
 typedef struct hr_split {

@@ -79,10 +79,21 @@ void hr_binding_span(const hr_tensor *tensor, const hr_binding *binding, int64_t
     }
 }
 
+char *hr_binding_element(const hr_tensor *tensor, const hr_binding *binding, int64_t offset) {
+    const hr_members *members = binding->members;
+    char *data = binding->data;
+    if (members) {
+        data = members->data[offset / members->elements];
+        offset %= members->elements;
+    }
+    return data + offset * (int64_t)hr_dtype_size(tensor->dtype);
+}
+
 void hr_binding_clear(hr_kernel *kernel, int i) {
     hr_binding *binding = &kernel->bindings[i];
     if (binding->owned) kernel->device->ops->release(kernel->device, binding->data, binding->owned_size);
     hr_list_destroy(binding->list);
+    hr_members_destroy(kernel->device, binding->members);
     free(binding->shape);
     *binding = (hr_binding){.given = binding->given, .scalar = binding->scalar};
     kernel->current = NULL;
@@ -190,8 +201,9 @@ hr_status hr_kernel_bind(hr_kernel *kernel, const char *name, const hr_array *ar
     HR_TRY(hr_argument_find(kernel, name, &i));
     HR_TRY(hr_array_check(kernel, i, array));
     const hr_binding *old = &kernel->bindings[i];
-    if (old->bound && !old->owned && !old->list && hr_kernel_tensor(kernel, i)->dtype == array->dtype &&
-        old->dtype == array->dtype && same_numbers(array->rank, old->shape, array->shape) &&
+    if (old->bound && !old->owned && !old->list && !old->members &&
+        hr_kernel_tensor(kernel, i)->dtype == array->dtype && old->dtype == array->dtype &&
+        same_numbers(array->rank, old->shape, array->shape) &&
         (array->strides ? same_numbers(array->rank, old->strides, array->strides)
                         : old->layout == HR_LAYOUT_DENSE)) {
         if (old->data != array->data) kernel->current = NULL;
@@ -378,7 +390,8 @@ hr_status hr_kernel_array(const hr_kernel *kernel, const char *name, hr_array *o
     const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
     if (hr_tensor_is_scalar(tensor)) return fail_bind(kernel, tensor, ", a scalar, and has no array");
     if (!kernel->bindings[i].bound) return fail_bind(kernel, tensor, " and not bound to an array yet");
-    if (kernel->bindings[i].list) return fail_bind(kernel, tensor, " and bound to a list of arrays");
+    if (kernel->bindings[i].list || kernel->bindings[i].members)
+        return fail_bind(kernel, tensor, " and bound to a list of arrays");
     hr_kernel_array_of(kernel, i, out);
     return HR_OK;
 }

@@ -15,6 +15,7 @@ enum { POISON = 0xff };
 
 bool hr_binding_is_dense(const hr_tensor *tensor, const hr_binding *binding) {
     int64_t stride = 1;
+    if (binding->members) return false;
     for (int axis = tensor->rank; axis-- > 0;) {
         if (binding->shape[axis] != 1 && binding->strides[axis] != stride) return false;
         stride *= binding->shape[axis];
@@ -52,6 +53,14 @@ static hr_status elements_poison(hr_kernel *kernel, int i, int axis, char *data)
     return HR_OK;
 }
 
+static hr_status members_poison(hr_kernel *kernel, int i) {
+    const hr_members *members = kernel->bindings[i].members;
+    const size_t bytes = (size_t)members->elements * hr_dtype_size(hr_kernel_tensor(kernel, i)->dtype);
+    for (int64_t k = 0; k < members->count; k++)
+        HR_TRY(bytes_poison(kernel, members->data[k], bytes));
+    return HR_OK;
+}
+
 hr_status hr_guard_poison(hr_kernel *kernel) {
     for (int i = 0; i < kernel->argument_count; i++) {
         const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
@@ -59,7 +68,9 @@ hr_status hr_guard_poison(hr_kernel *kernel) {
         const int64_t elements =
             tensor->role == HR_ROLE_RESULT ? hr_shape_elements(tensor->rank, binding->shape) : 0;
         if (!elements) continue;
-        if (hr_binding_is_dense(tensor, binding))
+        if (binding->members)
+            HR_TRY(members_poison(kernel, i));
+        else if (hr_binding_is_dense(tensor, binding))
             HR_TRY(bytes_poison(kernel, binding->data, (size_t)elements * hr_dtype_size(tensor->dtype)));
         else if (hr_device_memory_is_host(kernel->device))
             HR_TRY(elements_poison(kernel, i, 0, binding->data));

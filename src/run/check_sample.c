@@ -216,7 +216,7 @@ hr_status hr_samples_poison(const hr_samples *samples) {
         const sample *sample = &samples->list[s];
         const hr_tensor *tensor = hr_kernel_tensor(samples->kernel, sample->tensor);
         if (tensor->role != HR_ROLE_RESULT) continue;
-        char *data = samples->kernel->bindings[sample->tensor].data;
+        const hr_binding *binding = &samples->kernel->bindings[sample->tensor];
         size_t size = hr_dtype_size(tensor->dtype);
         uint64_t other = 0;
         if (hr_dtype_is_float(tensor->dtype))
@@ -224,8 +224,8 @@ hr_status hr_samples_poison(const hr_samples *samples) {
         else
             hr_dtype_store(tensor->dtype, &other, 0,
                            hr_dtype_round(tensor->dtype, sample->meaning.value) == 0);
-        HR_TRY(
-            hr_device_upload(samples->kernel->device, data + sample->offset * (int64_t)size, &other, size));
+        HR_TRY(hr_device_upload(samples->kernel->device, hr_binding_element(tensor, binding, sample->offset),
+                                &other, size));
     }
     return HR_OK;
 }
@@ -325,11 +325,11 @@ hr_status hr_samples_compare(hr_samples *samples, hr_check *out) {
     for (int64_t s = 0; s < samples->count; s++) {
         const sample *sample = &samples->list[s];
         const hr_tensor *tensor = hr_kernel_tensor(samples->kernel, sample->tensor);
-        const char *data = samples->kernel->bindings[sample->tensor].data;
+        const hr_binding *binding = &samples->kernel->bindings[sample->tensor];
         size_t size = hr_dtype_size(tensor->dtype);
         uint64_t bits = 0;
-        HR_TRY(
-            hr_device_download(samples->kernel->device, &bits, data + sample->offset * (int64_t)size, size));
+        HR_TRY(hr_device_download(samples->kernel->device, &bits,
+                                  hr_binding_element(tensor, binding, sample->offset), size));
         HR_TRY(merge(samples, sample->tensor, samples->subscripts + s * samples->rank_max,
                      hr_dtype_load(tensor->dtype, &bits, 0), &sample->meaning, out));
     }

@@ -17,6 +17,7 @@
 #include "lang/program.h"
 #include "plan/plan.h"
 #include "run/list.h"
+#include "run/members.h"
 #include "run/shape_cache.h"
 #include "tune/tune.h"
 
@@ -41,8 +42,9 @@ typedef struct hr_binding {
     double scalar;  /* and rounded to its dtype */
     bool owned;     /* memory of the device that hr_kernel_fill took */
     size_t owned_size;
-    hr_filling filling; /* owned inputs and inouts */
-    hr_list *list;      /* HR_LAYOUT_LIST: `data` is NULL */
+    hr_filling filling;  /* owned inputs and inouts */
+    hr_list *list;       /* HR_LAYOUT_LIST: `data` is NULL */
+    hr_members *members; /* HR_LAYOUT_MEMBERS: the strides are those of the members side by side */
 } hr_binding;
 
 /* A kernel made ready for one set of extents and layouts. */
@@ -121,6 +123,8 @@ int64_t hr_shape_elements(int rank, const int64_t *shape);
 hr_status hr_argument_find(const hr_kernel *kernel, const char *name, int *out);
 /* From an array's lowest to past its highest byte, relative to its first element; not for empty ones. */
 void hr_binding_span(const hr_tensor *tensor, const hr_binding *binding, int64_t *low, int64_t *high);
+/* Where the element is that the strides say is `offset` elements from the first. */
+char *hr_binding_element(const hr_tensor *tensor, const hr_binding *binding, int64_t offset);
 /* HR_BAD_INPUT where no such array may be bound to tensor `i`, whatever else is bound. */
 hr_status hr_array_check(const hr_kernel *kernel, int i, const hr_array *array);
 /* Whether its strides say no more than its shape. */

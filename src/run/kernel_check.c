@@ -127,7 +127,7 @@ static void gather(const comparison *c, const window *w, char *out) {
         int64_t offset = 0;
         for (int axis = 0; axis < tensor->rank; axis++)
             offset += subscripts[axis] * binding->strides[axis];
-        memcpy(out, (const char *)binding->data + offset * (int64_t)size, size);
+        memcpy(out, hr_binding_element(tensor, binding, offset), size);
         for (int axis = tensor->rank; axis-- > 0;) {
             if (++subscripts[axis] < binding->shape[axis]) break;
             subscripts[axis] = 0;

@@ -55,26 +55,28 @@ hr_status hr_launch_refresh(hr_kernel *kernel, const hr_prepared *prepared) {
         for (int axis = 0; axis < tensor->rank; axis++)
             *stride++ = binding->strides[axis];
     }
+    HR_TRY(hr_members_refresh(kernel));
     HR_TRY(hr_lists_refresh(kernel, prepared->piece));
     hr_lists_cover(kernel, prepared->launches, prepared->launch_count);
     return scratch_grow(kernel, (size_t)prepared->scratch_size);
 }
 
 void hr_launch_make(const hr_kernel *kernel, const hr_prepared *prepared, hr_execution *out) {
-    *out = (hr_execution){.pointers = kernel->pointers,
-                          .scalars = kernel->scalars,
-                          .extents = prepared->extents,
-                          .strides = kernel->strides,
-                          .scratch = kernel->scratch,
-                          .scratch_bytes = (int64_t)kernel->scratch_size,
-                          .threads = prepared->launch_threads,
-                          .launches = prepared->launches,
-                          .launch_count = prepared->launch_count,
-                          .aligned = &prepared->aligned,
-                          .count = kernel->argument_count,
-                          .bytes = hr_kernel_has_lists(kernel) ? NULL : kernel->bytes,
-                          .extent_count = kernel->function->extent_count,
-                          .stride_count = kernel->stride_count};
+    *out = (hr_execution){
+        .pointers = kernel->pointers,
+        .scalars = kernel->scalars,
+        .extents = prepared->extents,
+        .strides = kernel->strides,
+        .scratch = kernel->scratch,
+        .scratch_bytes = (int64_t)kernel->scratch_size,
+        .threads = prepared->launch_threads,
+        .launches = prepared->launches,
+        .launch_count = prepared->launch_count,
+        .aligned = &prepared->aligned,
+        .count = kernel->argument_count,
+        .bytes = hr_kernel_has_lists(kernel) || hr_kernel_has_members(kernel) ? NULL : kernel->bytes,
+        .extent_count = kernel->function->extent_count,
+        .stride_count = kernel->stride_count};
 }
 
 /* ---- a subscript that left its axis ---- */

@@ -95,13 +95,14 @@ hr_status hr_kernel_bind_list(hr_kernel *kernel, const char *name, const hr_arra
     hr_list *list = NULL;
     HR_TRY(hr_argument_find(kernel, name, &i));
     const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
-    if (tensor->rank != 1)
+    if (tensor->rank < 1)
         return hr_fail(HR_BAD_INPUT,
-                       "`%s` of kernel %s has %d axes: a list of arrays stands for a tensor of one",
-                       tensor->name, kernel->function->name, tensor->rank);
+                       "`%s` of kernel %s has no axes: a list of arrays stands for a tensor's first one",
+                       tensor->name, kernel->function->name);
     if (count < 0 || (count && !arrays))
         return hr_fail(HR_BAD_INPUT, "the list for `%s` has %d arrays at %p", tensor->name, count,
                        (const void *)arrays);
+    if (tensor->rank > 1) return hr_members_bind(kernel, i, arrays, count);
     HR_TRY(list_create(count, &list));
     hr_status status = list_fill(kernel, i, arrays, list, &total);
     if (status == HR_OK && count) status = hr_kernel_follow(kernel, i, arrays[0].dtype);
@@ -161,22 +162,36 @@ static int compare_ranges(const void *a, const void *b) {
     return (left->start > right->start) - (left->start < right->start);
 }
 
-/* From the first to past the last byte of every member, and of every whole array without gaps. */
+/* Member `k`, or the whole array, which has no gaps. */
+static range range_of(const hr_kernel *kernel, int i, int64_t k) {
+    const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
+    const hr_binding *binding = &kernel->bindings[i];
+    const hr_list *list = binding->list;
+    const hr_members *members = binding->members;
+    const int64_t elements = list      ? list->lengths[k]
+                             : members ? members->elements
+                                       : hr_shape_elements(tensor->rank, binding->shape);
+    const void *data = list ? list->data[k] : members ? members->data[k] : binding->data;
+    return (range){(uintptr_t)data, (uintptr_t)data + (uintptr_t)elements * hr_dtype_size(tensor->dtype), i,
+                   list || members ? (int)k : -1, tensor->role != HR_ROLE_INPUT};
+}
+
+/* Members of argument `i`; an array that is whole is one, beside lists. */
+static int64_t ranges_of(const hr_kernel *kernel, int i) {
+    const hr_binding *binding = &kernel->bindings[i];
+    if (binding->list) return binding->list->count;
+    if (binding->members) return binding->members->count;
+    return hr_kernel_has_lists(kernel) && !hr_tensor_is_scalar(hr_kernel_tensor(kernel, i));
+}
+
+/* From the first to past the last byte of each. */
 static int64_t ranges_collect(const hr_kernel *kernel, range *out) {
     int64_t count = 0;
-    for (int i = 0; i < kernel->argument_count; i++) {
-        const hr_tensor *tensor = hr_kernel_tensor(kernel, i);
-        const hr_binding *binding = &kernel->bindings[i];
-        if (hr_tensor_is_scalar(tensor)) continue;
-        int64_t elements = binding->list ? 0 : hr_shape_elements(tensor->rank, binding->shape);
-        for (int k = 0; k < (binding->list ? binding->list->count : 1); k++) {
-            if (binding->list) elements = binding->list->lengths[k];
-            uintptr_t start = (uintptr_t)(binding->list ? binding->list->data[k] : binding->data);
-            if (!elements) continue;
-            out[count++] = (range){start, start + (uintptr_t)elements * hr_dtype_size(tensor->dtype), i,
-                                   binding->list ? k : -1, tensor->role != HR_ROLE_INPUT};
+    for (int i = 0; i < kernel->argument_count; i++)
+        for (int64_t k = 0; k < ranges_of(kernel, i); k++) {
+            const range range = range_of(kernel, i, k);
+            if (range.end > range.start) out[count++] = range;
         }
-    }
     return count;
 }
 
@@ -209,9 +224,9 @@ static hr_status ranges_check(const hr_kernel *kernel, const range *ranges, int6
 }
 
 hr_status hr_lists_overlap(const hr_kernel *kernel) {
-    int64_t most = kernel->argument_count;
+    int64_t most = 0;
     for (int i = 0; i < kernel->argument_count; i++)
-        if (kernel->bindings[i].list) most += kernel->bindings[i].list->count;
+        most += ranges_of(kernel, i);
     range *ranges = calloc((size_t)most + 1, sizeof *ranges);
     if (!ranges) return hr_fail(HR_OUT_OF_MEMORY, "no memory to compare lists of arrays");
     int64_t count = ranges_collect(kernel, ranges);

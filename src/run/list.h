@@ -32,7 +32,8 @@ typedef struct hr_list_tables {
 bool hr_kernel_has_lists(const struct hr_kernel *kernel);
 /* HR_BAD_INPUT where the lists differ in their members' lengths. */
 hr_status hr_lists_agree(const struct hr_kernel *kernel);
-/* HR_BAD_INPUT where a member that is written shares memory with another array. */
+/* HR_BAD_INPUT where a member that is written, of a list or of a tensor of members, shares memory with
+ * another one; beside lists with any array. */
 hr_status hr_lists_overlap(const struct hr_kernel *kernel);
 /* Brings the tables up to date, with pieces of at most `most` elements, and the launch's pointer and stride
  * words of every list with them. */

@@ -21,10 +21,11 @@ static hr_status mirror_make(const hr_kernel *kernel, int i, hr_mirror *out) {
     const hr_binding *binding = &kernel->bindings[i];
     int64_t low, high;
     out->device = kernel->device;
+    out->members = binding->members;
     out->data = out->device_data = binding->data;
     out->element = hr_dtype_size(tensor->dtype);
-    if (hr_device_memory_is_host(kernel->device) || hr_tensor_is_scalar(tensor) || !binding->bound ||
-        hr_shape_elements(tensor->rank, binding->shape) == 0)
+    if ((hr_device_memory_is_host(kernel->device) && !binding->members) || hr_tensor_is_scalar(tensor) ||
+        !binding->bound || hr_shape_elements(tensor->rank, binding->shape) == 0)
         return HR_OK;
     hr_binding_span(tensor, binding, &low, &high);
     size_t bytes = (size_t)(high - low);
@@ -64,11 +65,26 @@ void hr_mirrors_destroy(const hr_kernel *kernel, hr_mirror *mirrors) {
 
 /* ---- bringing ---- */
 
+/* Out of the members that stand side by side in the copy. */
+static hr_status members_bring(const hr_mirror *mirror, size_t at, size_t size) {
+    const size_t each = (size_t)mirror->members->elements * mirror->element;
+    while (size > 0) {
+        const size_t within = at % each, part = each - within < size ? each - within : size;
+        const char *from = mirror->members->data[at / each];
+        HR_TRY(hr_device_download(mirror->device, mirror->map + at, from + within, part));
+        at += part;
+        size -= part;
+    }
+    return HR_OK;
+}
+
 static void chunk_bring(hr_mirror *mirror, size_t chunk) {
     size_t at = chunk * CHUNK, size = mirror->bytes - at < CHUNK ? mirror->bytes - at : CHUNK;
     if (mirror->present[chunk] || mirror->status != HR_OK) return;
     mirror->present[chunk] = 1;
-    mirror->status = hr_device_download(mirror->device, mirror->map + at, mirror->device_map + at, size);
+    mirror->status =
+        mirror->members ? members_bring(mirror, at, size)
+                        : hr_device_download(mirror->device, mirror->map + at, mirror->device_map + at, size);
     if (mirror->status != HR_OK) snprintf(mirror->sentence, sizeof mirror->sentence, "%s", hr_last_error());
 }
 

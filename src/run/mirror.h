@@ -10,11 +10,12 @@
 
 typedef struct hr_mirror {
     hr_device *device;
-    const char *data;        /* where the host finds the array's first element */
-    const char *device_data; /* where the device does */
-    size_t element;          /* bytes of one */
-    char *map;               /* NULL: the array is used in place */
-    const char *device_map;  /* what `map` is a copy of */
+    const char *data;          /* where the host finds the array's first element */
+    const char *device_data;   /* where the device does */
+    size_t element;            /* bytes of one */
+    const hr_members *members; /* NULL: the array is one; else `map` has them side by side */
+    char *map;                 /* NULL: the array is used in place */
+    const char *device_map;    /* what `map` is a copy of */
     size_t bytes;
     unsigned char *present; /* one a chunk */
     hr_status status;       /* the first failure of a copy */

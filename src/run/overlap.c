@@ -131,6 +131,43 @@ static hr_status check_written(const hr_kernel *kernel, const hr_placed *arrays,
     return HR_OK;
 }
 
+/* Where member `k` of tensor `i` lies; false where it has no elements. */
+static bool member_places(const hr_kernel *kernel, int i, int64_t k, places *out) {
+    const hr_members *members = kernel->bindings[i].members;
+    const int64_t size = (int64_t)hr_dtype_size(hr_kernel_tensor(kernel, i)->dtype),
+                  low = (int64_t)(intptr_t)members->data[k];
+    *out = (places){.count = members->elements > 1,
+                    .element = size,
+                    .low = low,
+                    .high = low + members->elements * size,
+                    .step = {size},
+                    .last = {members->elements - 1}};
+    return members->elements > 0;
+}
+
+/* Members of tensor `i` beside a whole array. */
+static hr_status members_meet(const hr_kernel *kernel, int i, int j, const hr_placed *array) {
+    const hr_tensor *tensor = hr_kernel_tensor(kernel, i), *whole = hr_kernel_tensor(kernel, j);
+    places own, other;
+    if ((tensor->role == HR_ROLE_INPUT && whole->role == HR_ROLE_INPUT) ||
+        !places_of(kernel, j, array, &other))
+        return HR_OK;
+    for (int64_t k = 0; k < kernel->bindings[i].members->count; k++)
+        if (member_places(kernel, i, k, &own) && places_meet(&own, &other))
+            return hr_fail(HR_BAD_INPUT,
+                           "array %lld of `%s` and `%s` share memory, and kernel %s writes there",
+                           (long long)k, tensor->name, whole->name, kernel->function->name);
+    return HR_OK;
+}
+
+static hr_status members_check(const hr_kernel *kernel, const hr_placed *arrays) {
+    if (!hr_kernel_has_members(kernel)) return HR_OK;
+    for (int i = 0; i < kernel->argument_count; i++)
+        for (int j = 0; kernel->bindings[i].members && j < kernel->argument_count; j++)
+            HR_TRY(members_meet(kernel, i, j, &arrays[j]));
+    return hr_lists_overlap(kernel);
+}
+
 hr_status hr_overlap_check_arrays(const hr_kernel *kernel, const hr_placed *arrays) {
     for (int i = 0; i < kernel->argument_count; i++)
         HR_TRY(check_written(kernel, arrays, i));
@@ -145,9 +182,10 @@ hr_status hr_overlap_check(const hr_kernel *kernel) {
                        kernel->function->name);
     for (int i = 0; i < kernel->argument_count; i++) {
         const hr_binding *binding = &kernel->bindings[i];
-        arrays[i] = (hr_placed){binding->data, binding->shape, binding->strides};
+        if (!binding->members) arrays[i] = (hr_placed){binding->data, binding->shape, binding->strides};
     }
     hr_status status = hr_overlap_check_arrays(kernel, arrays);
+    if (status == HR_OK) status = members_check(kernel, arrays);
     free(arrays);
     return status;
 }

@@ -34,12 +34,28 @@ static bool is_inout(const hr_kernel *kernel, int i) {
            array_bytes(kernel, i) > 0;
 }
 
+/* Member after member. */
+static hr_status members_copy(const hr_kernel *kernel, int i, char *copy, bool out) {
+    const hr_device_ops *ops = kernel->device->ops;
+    const hr_members *members = kernel->bindings[i].members;
+    const size_t bytes = (size_t)members->elements * hr_dtype_size(hr_kernel_tensor(kernel, i)->dtype);
+    for (int64_t k = 0; k < members->count; k++, copy += bytes) {
+        char *data = members->data[k];
+        if (ops->copy)
+            HR_TRY(ops->copy(kernel->device, out ? copy : data, out ? data : copy, bytes));
+        else
+            memcpy(out ? copy : data, out ? data : copy, bytes);
+    }
+    return HR_OK;
+}
+
 /* A device copies whole spans: what lies between the elements of a strided array holds old values as well,
  * and belongs to arrays that are brought back too, or to results. */
 static hr_status array_copy(const hr_kernel *kernel, int i, char *copy, bool out) {
     const hr_device_ops *ops = kernel->device->ops;
     hr_array array;
     int64_t low, high;
+    if (kernel->bindings[i].members) return members_copy(kernel, i, copy, out);
     hr_kernel_array_of(kernel, i, &array);
     if (!ops->copy) {
         elements_copy(&array, 0, array.data, &copy, out);

@@ -54,7 +54,7 @@ bool hr_lies_along_lanes(const hr_dependence *d, const hr_expr *element) {
     const hr_function *function = d->plan->normal;
     const hr_tensor *tensor = &function->tensors[element->tensor];
     const int last = tensor->rank - 1;
-    if (last < 0 || hr_plan_layout(d->plan, element->tensor) == HR_LAYOUT_STRIDED) return false;
+    if (last < 0 || hr_layout_has_strides(hr_plan_layout(d->plan, element->tensor))) return false;
     if (!hr_is_lane_plus(d, element->args[last])) return false;
     if (!hr_expr_is_affine(element->args[last])) return false; /* each element is checked */
     for (int a = 0; a < element->arg_count; a++)

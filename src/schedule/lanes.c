@@ -16,7 +16,7 @@ typedef struct lane_check {
 } lane_check;
 
 static bool is_dense(const lane_check *c, int tensor) {
-    return hr_plan_layout(c->plan, tensor) != HR_LAYOUT_STRIDED;
+    return !hr_layout_has_strides(hr_plan_layout(c->plan, tensor));
 }
 
 static bool element_is_lanes(const lane_check *c, const hr_expr *e) {

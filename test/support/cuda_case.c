@@ -25,7 +25,10 @@ typedef struct case_array {
     int64_t shape[HR_RANK_MAX], strides[HR_RANK_MAX], elements,
         span; /* span: from the first to past the last */
     char *data;
-    void *before; /* a copy of it as it was; NULL for results and scalars */
+    char **members; /* NULL = it is one */
+    int64_t each;   /* elements of one */
+    int64_t *table; /* where they begin, elements from `data` on */
+    void *before;   /* a copy of it as it was; NULL for results and scalars */
     double scalar;
 } case_array;
 
@@ -99,6 +102,11 @@ static int64_t element_offset(const case_array *array, int rank, int64_t i) {
     return offset;
 }
 
+static char *element_at(const case_array *array, int rank, size_t size, int64_t i) {
+    if (array->members) return array->members[i / array->each] + i % array->each * (int64_t)size;
+    return array->data + element_offset(array, rank, i) * (int64_t)size;
+}
+
 static void array_spoil(hr_dtype dtype, char *values, int64_t count, int64_t every) {
     static const double odd[] = {NAN, INFINITY, -INFINITY, 1e-40, -0.0};
     for (int64_t i = 0; i < count && hr_dtype_is_float(dtype); i++)
@@ -123,9 +131,10 @@ static hr_status array_fill(const cuda_case *one, case_array *array, const hr_te
         array_spoil(tensor->dtype, values, array->elements, FEW);
     if (one->wild) array_make_wild(tensor->dtype, values, array->elements);
     for (int64_t i = 0; i < array->elements; i++)
-        memcpy(array->data + element_offset(array, tensor->rank, i) * (int64_t)size,
-               values + i * (int64_t)size, size);
-    memcpy(array->before, array->data, (size_t)array->span * size);
+        memcpy(element_at(array, tensor->rank, size, i), values + i * (int64_t)size, size);
+    for (int64_t i = 0; i < array->elements; i++)
+        memcpy((char *)array->before + element_offset(array, tensor->rank, i) * (int64_t)size,
+               element_at(array, tensor->rank, size, i), size);
     free(values);
     return HR_OK;
 }
@@ -140,6 +149,36 @@ static unsigned access_of(const case_state *state, int i) {
     return statement ? CUDA_READ | CUDA_FILLED | CUDA_WRITE | once : CUDA_READ | CUDA_FILLED;
 }
 
+/* The table counts from the lowest one, or from one element before it, as run/members.c does. */
+static hr_status members_place(case_state *state, int i, case_array *array) {
+    const hr_tensor *tensor = &state->one->function->tensors[i];
+    const size_t size = hr_dtype_size(tensor->dtype), bytes = (size_t)array->each * size;
+    const int64_t count = array->shape[0];
+    array->members = calloc((size_t)count, sizeof *array->members);
+    array->table = cuda_emulation_array(state->device, "table", (size_t)count * sizeof *array->table, 0,
+                                        CUDA_READ | CUDA_FILLED);
+    if (!array->members || !array->table) return hr_fail(HR_OUT_OF_MEMORY, "no room for a table");
+    for (int64_t k = count; k-- > 0;) {
+        const bool odd = state->one->members == CUDA_MEMBERS_ODD && k % 3 == 1;
+        const size_t past = odd ? size : 16 * ((size_t)(k * (2 * i + 1)) % 7); /* apart in every array */
+        array->members[k] = k == count - 2 && tensor->role == HR_ROLE_INPUT
+                                ? array->members[count - 1]
+                                : cuda_emulation_array(state->device, tensor->name, bytes, past, 0);
+        if (!array->members[k])
+            return hr_fail(HR_OUT_OF_MEMORY, "the emulated device has no room for %s", tensor->name);
+    }
+    bool all = true;
+    array->data = array->members[0];
+    for (int64_t k = 0; k < count; k++) {
+        if (array->members[k] < array->data) array->data = array->members[k];
+        all = all && (uintptr_t)array->members[k] % 16 == 0;
+    }
+    if (!all && (uintptr_t)array->data % 16 == 0) array->data -= size;
+    for (int64_t k = 0; k < count; k++)
+        array->table[k] = (array->members[k] - array->data) / (int64_t)size;
+    return HR_OK;
+}
+
 static hr_status array_make(case_state *state, int i, const hr_filling *filling) {
     const hr_tensor *tensor = &state->one->function->tensors[i];
     case_array *array = &state->arrays[i];
@@ -150,13 +189,17 @@ static hr_status array_make(case_state *state, int i, const hr_filling *filling)
     }
     HR_TRY(array_shape(state, i, array));
     state->layouts[i] = state->one->strided ? HR_LAYOUT_STRIDED : HR_LAYOUT_DENSE;
-    array->data = cuda_emulation_array(state->device, tensor->name, (size_t)array->span * size,
-                                       (size_t)state->one->offset * size % 256, 0);
+    array->each = tensor->rank && array->elements ? array->elements / array->shape[0] : 0;
+    if (state->one->members && tensor->rank > 1 && array->elements) {
+        state->layouts[i] = HR_LAYOUT_MEMBERS;
+        HR_TRY(members_place(state, i, array));
+    } else
+        array->data = cuda_emulation_array(state->device, tensor->name, (size_t)array->span * size,
+                                           (size_t)state->one->offset * size % 256, 0);
     if (!array->data)
         return hr_fail(HR_OUT_OF_MEMORY, "the emulated device has no room for %s", tensor->name);
     for (int64_t e = 0; e < array->elements; e++)
-        cuda_emulation_allow(state->device,
-                             array->data + element_offset(array, tensor->rank, e) * (int64_t)size, size,
+        cuda_emulation_allow(state->device, element_at(array, tensor->rank, size, e), size,
                              access_of(state, i));
     return tensor->role == HR_ROLE_RESULT ? HR_OK : array_fill(state->one, array, tensor, filling);
 }
@@ -218,7 +261,8 @@ static hr_status words_make(case_state *state) {
         *word++ = (uint64_t)state->one->extents[e];
     for (int i = 0; i < state->count; i++)
         for (int k = 0; k < function->tensors[i].rank; k++)
-            *word++ = (uint64_t)state->arrays[i].strides[k];
+            *word++ = k == 0 && state->arrays[i].members ? (uint64_t)(uintptr_t)state->arrays[i].table
+                                                         : (uint64_t)state->arrays[i].strides[k];
     *word++ = (uint64_t)(uintptr_t)state->scratch;
     *word++ = (uint64_t)(uintptr_t)state->fault;
     return HR_OK;
@@ -277,13 +321,14 @@ static hr_status check_element(case_state *state, int i, const hr_statement *sta
     const hr_function *function = state->one->function;
     const hr_tensor *tensor = &function->tensors[i];
     const case_array *array = &state->arrays[i];
-    int64_t subscripts[HR_RANK_MAX], offset = 0;
+    int64_t subscripts[HR_RANK_MAX], at = 0;
     hr_meaning meaning;
     hr_check_point(tensor->rank, array->shape, number, (uint64_t)i, subscripts);
     for (int k = 0; k < tensor->rank; k++)
-        offset += subscripts[k] * array->strides[k];
+        at = at * array->shape[k] + subscripts[k];
     HR_TRY(hr_reference_value(state->reference, i, subscripts, &meaning));
-    double got = hr_dtype_load(tensor->dtype, array->data, (size_t)offset);
+    double got =
+        hr_dtype_load(tensor->dtype, element_at(array, tensor->rank, hr_dtype_size(tensor->dtype), at), 0);
     hr_dtype type = compute_type(function, statement);
     if (hr_check_ratio(type, tensor->dtype, got, &meaning) <= 1) return HR_OK;
     return hr_fail(
@@ -301,8 +346,7 @@ static hr_status check_array(case_state *state, int i, cuda_outcome *out) {
     bool whole = tensor->role == HR_ROLE_RESULT || (statement && statement->store == HR_STORE_WHOLE);
     if (tensor->role == HR_ROLE_INPUT || !statement || array->elements == 0) return HR_OK;
     for (int64_t e = 0; e < array->elements && whole; e++)
-        if (!cuda_emulation_written(
-                state->device, array->data + element_offset(array, tensor->rank, e) * (int64_t)size, size))
+        if (!cuda_emulation_written(state->device, element_at(array, tensor->rank, size, e), size))
             return hr_fail(HR_WRONG_RESULT, "element %lld of %lld of %s is not written", (long long)e,
                            (long long)array->elements, tensor->name);
     int64_t points = state->one->points < 4 * array->elements ? state->one->points : 4 * array->elements;
@@ -327,8 +371,10 @@ static hr_status case_check(case_state *state, cuda_outcome *out) {
 }
 
 static void case_end(case_state *state) {
-    for (int i = 0; i < state->count && i < ARGUMENTS_MAX; i++)
+    for (int i = 0; i < state->count && i < ARGUMENTS_MAX; i++) {
         free(state->arrays[i].before);
+        free(state->arrays[i].members);
+    }
     hr_reference_destroy(state->reference);
     cuda_object_destroy(state->object);
     hr_emitted_clear(&state->emitted);

@@ -6,6 +6,10 @@
 #include "schedule/target.h"
 #include "support/cuda_emulation.h"
 
+/* The steps of the first axis of arrays of two axes or more as members that lie apart, the last one first:
+ * all at whole 16 bytes, or some not. Of inputs the last two are one. */
+typedef enum cuda_members { CUDA_MEMBERS_NONE, CUDA_MEMBERS_ALIGNED, CUDA_MEMBERS_ODD } cuda_members;
+
 typedef struct cuda_case {
     const hr_function *function;
     const hr_function *meaning; /* what it is compared with, of the same arguments; NULL = itself */
@@ -16,6 +20,7 @@ typedef struct cuda_case {
     int offset;   /* of every array, in elements past a multiple of 256 bytes */
     bool strided; /* arrays with room between the elements of their last axis but one, and every other element
                    */
+    cuda_members members;
     bool nonfinite;      /* some elements of float inputs are NaN, infinite or denormal */
     const char *spoiled; /* a few elements of this input alone are; NULL = of none */
     bool wild;           /* a few elements of whole inputs are beyond every axis */

@@ -211,8 +211,8 @@ static int stack_needed(const hr_function *function, const hr_launch *launches, 
     return turns ? entries * TURN_BYTES : 0;
 }
 
-static hr_status job_make_at(const hr_function *function, const int64_t *extents, int compute,
-                             const hr_choice *choice, int number) {
+static hr_status job_make_at(const hr_function *function, const int64_t *extents, const hr_layout *layouts,
+                             int compute, const hr_choice *choice, int number) {
     hr_device_limits limits = cuda_case_limits(compute, 0);
     hr_schedule_options options = {0};
     hr_plan *plan;
@@ -220,7 +220,7 @@ static hr_status job_make_at(const hr_function *function, const int64_t *extents
     if (job_count == JOBS_MAX) compile_all();
     job *job = &jobs[job_count];
     if (choice) options.choice = *choice;
-    HR_TRY(hr_schedule_create(function, extents, NULL, &limits, &options, &plan));
+    HR_TRY(hr_schedule_create(function, extents, layouts, &limits, &options, &plan));
     hr_status status = hr_emit_cuda_loaded(plan, extents, &emitted);
     if (status == HR_OK)
         status = hr_cuda_launches(plan, extents, job->launches, GRIDS_MAX, &job->launch_count);
@@ -245,7 +245,7 @@ static hr_status job_make(const hr_function *function, const struct compile_case
                           const hr_choice *choice, int number) {
     int64_t extents[EXTENTS_MAX];
     HR_TRY(extents_of(function, one, extents));
-    return job_make_at(function, extents, one->compute, choice, number);
+    return job_make_at(function, extents, NULL, one->compute, choice, number);
 }
 
 static void candidates_make(const hr_function *function, const struct compile_case *one) {
@@ -314,7 +314,7 @@ static void step_kernel_make(const hr_function *function, int64_t tokens, int co
             if (strcmp(function->extents[e], step_extents[i].name) == 0) extents[e] = step_extents[i].extent;
     }
     if (hr_extent_default(function, extents) != HR_OK ||
-        job_make_at(function, extents, compute, NULL, 0) != HR_OK)
+        job_make_at(function, extents, NULL, compute, NULL, 0) != HR_OK)
         fail_msg("%s: %s", function->title, hr_last_error());
 }
 
@@ -439,6 +439,45 @@ static void test_products_compile(void **state) {
     compile_texts_all(&(compile_texts){products, product_cases, sizeof products / sizeof *products,
                                        sizeof product_cases / sizeof *product_cases, 7});
     compile_texts_all(&(compile_texts){grouped, grouped_cases, 1, 2, 7});
+}
+
+/* Matrices that lie apart. Extents: matrices, rows, k, columns; what a table chooses has one more. */
+static const char *const apart[] = {
+    "kernel plain(x: bf16[B, M, K], w: bf16[B, N, K]) -> (y: bf16[B, M, N]) {\n"
+    "    y[b, m, n] = sum[k](x[b, m, k] * w[b, n, k]) }",
+    "kernel chosen(x: f16[B, M, K], w: f16[B, K, N], t: i32[B], c: f16[B, M, N])\n"
+    "    -> (y: f16[B, M, N], z: f16[B, M, N]) {\n"
+    "    s[b, m, n] = sum[k](x[t[b], m, k] * w[b, k, n]) + c[b, m, n]\n"
+    "    y[b, m, n] = relu(s[b, m, n])\n"
+    "    z[b, m, n] = s[b, m, n] }",
+    "kernel pair(x: bf16[B, M, K], p: bf16[B, N, K], q: bf16[B, N, K]) -> (y: bf16[B, M, N]) {\n"
+    "    y[b, m, n] = silu(sum[k](x[b, m, k] * p[b, n, k])) * sum[k](x[b, m, k] * q[b, n, k]) }",
+    "kernel rows(x: bf16[B, M, K]) -> (y: bf16[B, M, K]) {\n"
+    "    s[b, m] = sum[k](x[b, m, k])\n"
+    "    y[b, m, k] = x[b, m, k] - s[b, m] / K }",
+};
+static const struct compile_case apart_cases[] = {
+    {{40, 512, 512, 512}, 90, false}, {{8, 4096, 1024, 1024}, 90, false}, {{3, 33, 100, 71}, 80, false}};
+
+static void test_members_compile(void **state) {
+    (void)state;
+    enum { EACH = 3, ARGUMENTS_MAX = 8 };
+    const size_t count = sizeof apart_cases / sizeof *apart_cases;
+    for (size_t t = 0; t < sizeof apart / sizeof *apart; t++) {
+        hr_layout layouts[ARGUMENTS_MAX];
+        hr_program *program;
+        const hr_function *function;
+        assert_int_equal(hr_program_parse("text.hr", apart[t], strlen(apart[t]), &program), HR_OK);
+        assert_int_equal(hr_program_find(program, NULL, &function), HR_OK);
+        for (int i = 0; i < ARGUMENTS_MAX && i < hr_function_arguments(function); i++)
+            layouts[i] = function->tensors[i].rank > 1 ? HR_LAYOUT_MEMBERS : HR_LAYOUT_DENSE;
+        for (size_t c = 0; c < count; c++)
+            if (sample_takes(t * count + c, EACH) && job_make_at(function, apart_cases[c].extents, layouts,
+                                                                 apart_cases[c].compute, NULL, 0) != HR_OK)
+                fail_msg("%s", hr_last_error());
+        hr_program_destroy(program);
+    }
+    compile_end(0);
 }
 
 /* Packed matrices times few vectors. Extents: rows, groups of 64 along k, vectors. */
@@ -570,10 +609,11 @@ static void test_spills_are_seen(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_spills_are_seen), cmocka_unit_test(test_library_compiles),
-        cmocka_unit_test(test_steps_compile),   cmocka_unit_test(test_products_compile),
-        cmocka_unit_test(test_thin_compile),    cmocka_unit_test(test_decodes_compile),
-        cmocka_unit_test(test_scores_compile),  cmocka_unit_test(test_gradients_compile)};
+        cmocka_unit_test(test_spills_are_seen),  cmocka_unit_test(test_library_compiles),
+        cmocka_unit_test(test_steps_compile),    cmocka_unit_test(test_products_compile),
+        cmocka_unit_test(test_members_compile),  cmocka_unit_test(test_thin_compile),
+        cmocka_unit_test(test_decodes_compile),  cmocka_unit_test(test_scores_compile),
+        cmocka_unit_test(test_gradients_compile)};
     hr_cuda_compiler_create(&compiler);
     if (hr_cuda_compiler_find(&compiler, 0) != HR_OK) {
         print_message("skipped: %s\n", hr_last_error());

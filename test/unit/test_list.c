@@ -394,7 +394,8 @@ static void test_arrays_that_are_no_list(void **state) {
     hr_array bad = arrays[0];
     hr_kernel *kernel = load(text, NULL);
     refused(hr_kernel_bind_list(kernel, "q", arrays, 2), "no argument `q`");
-    refused(hr_kernel_bind_list(kernel, "z", arrays, 2), "a tensor of one");
+    refused(hr_kernel_bind_list(kernel, "z", arrays, 2),
+            "array 0 of the list for `z` of kernel k has 2 axes");
     refused(hr_kernel_bind_list(kernel, "x", NULL, 2), "2 arrays");
     refused(hr_kernel_bind_list(kernel, "x", arrays, -1), "-1 arrays");
     bad.strides = transposed;

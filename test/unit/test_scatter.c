@@ -196,15 +196,20 @@ static void test_gathered_rows(void **state) {
     check_gathered(moves, false);
 }
 
-/* A result with gaps between its elements: what is added into begins at 0, and nothing else is touched. */
-static void test_result_with_gaps(void **state) {
-    (void)state;
+/* A result with gaps between its elements, which may run backwards: what is added into begins at 0, and
+ * nothing else is touched. */
+static void check_gaps(int way) {
     enum { TASKS = 1000, ROWS = 5, COLUMNS = 3, ROW = 11, STEP = 2 };
     static const char text[] = "kernel k(at: i32[T]) -> (n: f32[V, C])\n{\n    n[at[t], at[t] % C] += 1\n}\n";
     float n[ROWS * ROW], want[ROWS * ROW];
-    const int64_t shape[] = {ROWS, COLUMNS}, strides[] = {ROW, STEP};
-    const hr_array array = {
-        .size = sizeof array, .data = n, .dtype = HR_F32, .rank = 2, .shape = shape, .strides = strides};
+    const int64_t shape[] = {ROWS, COLUMNS}, strides[] = {way * ROW, way * STEP};
+    const int first = way < 0 ? (ROWS - 1) * ROW + (COLUMNS - 1) * STEP : 0;
+    const hr_array array = {.size = sizeof array,
+                            .data = n + first,
+                            .dtype = HR_F32,
+                            .rank = 2,
+                            .shape = shape,
+                            .strides = strides};
     hr_kernel *kernel;
     good(hr_kernel_load(device, "gaps.hr", text, strlen(text), NULL, &kernel));
     good(hr_kernel_bind_extent(kernel, "T", TASKS));
@@ -216,13 +221,19 @@ static void test_result_with_gaps(void **state) {
     for (int i = 0; i < ROWS * COLUMNS; i++)
         want[i / COLUMNS * ROW + i % COLUMNS * STEP] = 0;
     for (int t = 0; t < TASKS; t++)
-        want[at[t] * ROW + at[t] % COLUMNS * STEP] += 1;
+        want[first + way * (at[t] * ROW + at[t] % COLUMNS * STEP)] += 1;
     good(hr_kernel_launch(kernel));
     assert_memory_equal(n, want, sizeof n);
     hr_check check = {0};
     good(hr_kernel_check(kernel, TASKS, &check));
     assert_true(check.ok);
     hr_kernel_destroy(kernel);
+}
+
+static void test_result_with_gaps(void **state) {
+    (void)state;
+    check_gaps(1);
+    check_gaps(-1);
 }
 
 int main(void) {

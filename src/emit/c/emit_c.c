@@ -38,7 +38,7 @@ typedef struct emitter {
 } emitter;
 
 static bool is_strided(const emitter *e, int tensor) {
-    return e->plan->layouts[tensor] == HR_LAYOUT_STRIDED;
+    return hr_layout_has_strides(e->plan->layouts[tensor]);
 }
 
 static void print_signature(emitter *e, hr_c_function function) {

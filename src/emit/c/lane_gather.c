@@ -138,7 +138,7 @@ static bool is_stretched(hr_printer *p, const hr_expr *element) {
     const hr_tensor *tensor = &p->function->tensors[element->tensor];
     const hr_expr *last = tensor->rank ? element->args[tensor->rank - 1] : NULL;
     if (p->body == HR_BODY_PART || !last || last->op != HR_OP_FLOORDIV) return false;
-    if (hr_plan_layout(p->plan, element->tensor) == HR_LAYOUT_STRIDED) return false;
+    if (hr_layout_has_strides(hr_plan_layout(p->plan, element->tensor))) return false;
     const hr_expr *by = last->args[1];
     return others_stand(p, element) && hr_expr_is_lane_plus(p, last->args[0]) && by->op == HR_OP_NUMBER &&
            (by->whole == 2 || by->whole == 4 || by->whole == 8) &&

@@ -27,7 +27,7 @@ void hr_lane_print_target(hr_printer *p, const hr_lane_step *s) {
 
 bool hr_lane_stores_in_row(hr_printer *p, const hr_lane_step *s) {
     const hr_tensor *tensor = &p->function->tensors[s->tensor];
-    if (hr_plan_layout(p->plan, s->tensor) == HR_LAYOUT_STRIDED) return false;
+    if (hr_layout_has_strides(hr_plan_layout(p->plan, s->tensor))) return false;
     return tensor->rank > 0 && s->subscripts[tensor->rank - 1]->op == HR_OP_INDEX &&
            s->subscripts[tensor->rank - 1]->index == p->lane;
 }

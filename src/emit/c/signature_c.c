@@ -28,7 +28,7 @@ static int array_count(const hr_printer *p, hr_c_function function) {
 }
 
 static bool is_strided(const hr_printer *p, int tensor) {
-    return p->plan->layouts[tensor] == HR_LAYOUT_STRIDED;
+    return hr_layout_has_strides(p->plan->layouts[tensor]);
 }
 
 void hr_emit_c_signature(hr_printer *p, const char *name, hr_c_function function) {

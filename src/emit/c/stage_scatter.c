@@ -104,9 +104,12 @@ const hr_size *hr_scatter_size(hr_sizes *sizes, const hr_plan *plan, const hr_st
                        hr_size_product(sizes, set, hr_size_word(sizes, "threads", threads)));
 }
 
-/* Whose places these are. */
+/* Whose places these are; those of strides may lie before the array's address. */
 static const char *owner_of(hr_stage_printer *s, const hr_statement *statement, bool rows,
                             const char *place) {
+    if (hr_layout_has_strides(hr_plan_layout(s->plan, statement->tensor)))
+        return hr_format(s->p, "(int64_t)((uint64_t)(%s) / %s %% (uint64_t)threads)", place,
+                         rows ? hr_format(s->p, "(uint64_t)(%s)", row_length(s, statement)) : "16");
     return rows ? hr_format(s->p, "%s / %s %% threads", place, row_length(s, statement))
                 : hr_format(s->p, "%s / 16 %% threads", place);
 }

@@ -2,6 +2,7 @@
  * come. Out: text. See gemm_side.h. */
 #include "emit/cuda/gemm_side.h"
 
+#include "base/dtype.h"
 #include "emit/cuda/stage_cuda.h"
 
 #include <inttypes.h>
@@ -153,13 +154,25 @@ void hr_gemm_print_raw_members(gemm_printer *g) {
     hr_print(p, "    }");
 }
 
-/* The number of a matrix that `element` stands in; -1 where there is none such. */
-static void print_chosen(gemm_printer *g, const hr_expr *element, const hr_expr *number) {
+/* Where the member of a view begins, in steps of 16 bytes from the array's address; the batch's indices are
+ * there. */
+static const char *member_place(hr_printer *p, const hr_gemm_view *view) {
+    const int size = (int)hr_dtype_size(p->function->tensors[view->tensor].dtype);
+    const char *offset = hr_emit_axis_offset(p, view->tensor, 0, hr_expr_text(p, view->member));
+    return hr_format(p, "%s / %d", offset, 16 / size);
+}
+
+/* The number of a matrix that `element` stands in, `text`; -1 where there is none such. */
+static void print_chosen(gemm_printer *g, const hr_expr *element, const char *text, const char *type) {
     hr_printer *p = g->p;
-    const char *text = hr_expr_text(p, number);
     if (hr_element_is_checked(p->function, element))
         text = hr_format(p, "%s ? %s : -1", hr_expr_print_valid(p, element), text);
-    hr_print(p, "return (int)(%s);", text);
+    hr_print(p, "return (%s)(%s);", type, text);
+}
+
+/* Of a batch's coordinate: a number of a matrix is an int, a place in memory is not. */
+static const char *batch_type(const hr_gemm_side *side) {
+    return side->view.member ? "int64_t" : "int";
 }
 
 /* Which right operand a row chose; -1 = none that there is, which is reported. */
@@ -171,20 +184,23 @@ static void print_choice(void *context) {
     hr_print(p, "const int64_t n = 0, k = 0;");
     hr_cuda_print_digits(p, c->n, c->n_count, "n");
     hr_cuda_print_digits(p, c->k, c->k_count, "k");
-    print_chosen(g, c->grouped, c->group);
+    print_chosen(g, c->grouped, hr_expr_text(p, c->group), "int");
 }
 
-/* Which matrix of its tensor an operand is; -1 = none that there is, which is reported. */
+/* Which matrix of its tensor an operand is, or where it lies; -1 = none that there is, which is reported. */
 static void print_matrix(void *context) {
     gemm_printer *g = context;
+    const hr_gemm_side *side = g->side;
     hr_print(g->p, "const int64_t mn = 0, k = 0;");
     print_side_indices(g);
-    print_chosen(g, g->side->value, g->side->choice);
+    print_chosen(g, side->value,
+                 side->view.member ? member_place(g->p, &side->view) : hr_expr_text(g->p, side->choice),
+                 batch_type(side));
 }
 
-void hr_gemm_print_choice_member(gemm_printer *g, const hr_gemm_side *side) {
-    const char *name = hr_gemm_side_name(g, side);
-    hr_print(g->p, "    static __device__ inline int %s_batch(const arguments &a, int batch) {", name);
+/* What a side's batch_of() gives: which matrix it is, or where that lies. */
+static void print_batch_member(gemm_printer *g, const hr_gemm_side *side, const char *name) {
+    hr_print(g->p, "    static __device__ inline batch_type batch_of(const arguments &a, int batch) {");
     if (side->choice)
         hr_print(g->p, "        return stage_%d_%s_matrix(a, batch);", g->number, name);
     else
@@ -195,19 +211,26 @@ void hr_gemm_print_choice_member(gemm_printer *g, const hr_gemm_side *side) {
 /* ---- boxes: what the copy engine brings and takes ---- */
 
 /* The coordinates of a box behind the first two. */
-const char *hr_gemm_batch_coordinates(hr_printer *p, const hr_gemm_view *view) {
+const char *hr_gemm_batch_coordinates(hr_printer *p, const hr_gemm_view *view, const char *batch) {
     if (view->rank == 2) return "";
-    if (view->rank == 3) return ", batch";
-    return hr_format(p, ", batch %% %" PRId64 ", batch / %" PRId64, view->size[2], view->size[2]);
+    if (view->rank == 3) return hr_format(p, ", %s", batch);
+    const char *low = hr_format(p, "%s %% %" PRId64, batch, view->size[2]),
+               *high = hr_format(p, "%s / %" PRId64, batch, view->size[2]);
+    if (view->member) return hr_format(p, ", (int)(%s), (int)(%s)", low, high);
+    return hr_format(p, ", %s, %s", low, high);
 }
 
-static void print_box_load(gemm_printer *g, const hr_gemm_side *side) {
+static void print_box_load(gemm_printer *g, const hr_gemm_side *side, const char *name) {
     hr_printer *p = g->p;
-    const char *batch = hr_gemm_batch_coordinates(p, &side->view);
+    const char *batch = hr_gemm_batch_coordinates(p, &side->view, "batch");
     int rank = side->view.rank, cluster = g->gemm->tile.cluster;
+    hr_print(p, "    typedef %s batch_type;", batch_type(side));
+    print_batch_member(g, side, name);
     hr_print(p, "    template <int SHARERS>");
-    hr_print(p, "    static __device__ inline void load(uint32_t to, const void *map, int inner, int outer, "
-                "int batch,");
+    hr_print(p,
+             "    static __device__ inline void load(uint32_t to, const void *map, int inner, int outer, "
+             "%s batch,",
+             batch_type(side));
     hr_print(p, "                                       uint32_t barrier) {");
     if (cluster > 1) {
         hr_print(p, "        if constexpr (SHARERS > 1)");
@@ -217,6 +240,48 @@ static void print_box_load(gemm_printer *g, const hr_gemm_side *side) {
     }
     hr_print(p, "        %sptx_tensor_load_%dd(to, map, inner, outer%s, barrier);", cluster > 1 ? "    " : "",
              rank, batch);
+    hr_print(p, "    }");
+}
+
+/* Where the member of a result begins. */
+static void print_result_place(void *context) {
+    gemm_printer *g = context;
+    hr_cuda_print_digits(g->p, g->contract->batch, g->contract->batch_count, "batch");
+    hr_print(g->p, "return %s;", member_place(g->p, &g->gemm->results[g->result]));
+}
+
+void hr_gemm_print_result_places(gemm_printer *g) {
+    for (g->result = 0; g->result < g->gemm->result_count; g->result++)
+        if (g->gemm->results[g->result].member)
+            hr_cuda_print_function(
+                g->p,
+                hr_format(g->p,
+                          "static __device__ inline int64_t stage_%d_result_%d_place(const arguments &a, "
+                          "int64_t batch)",
+                          g->number, g->result),
+                print_result_place, g);
+}
+
+static void print_box_store(gemm_printer *g, int r) {
+    hr_printer *p = g->p;
+    const hr_gemm_view *view = &g->gemm->results[r];
+    hr_print(p, "        if (result == %d) {", r);
+    if (view->member)
+        hr_print(p, "            const int64_t place = stage_%d_result_%d_place(a, batch);", g->number, r);
+    hr_print(p, "            ptx_tensor_store_%dd(maps.result[%d], n, m%s, from);", view->rank, r,
+             hr_gemm_batch_coordinates(p, view, view->member ? "place" : "batch"));
+    hr_print(p, "        }");
+}
+
+void hr_gemm_print_box_stores(gemm_printer *g) {
+    hr_printer *p = g->p;
+    hr_print(p,
+             "    static __device__ inline void store_box(const arguments &a, const stage_%d_maps &maps, int "
+             "result,",
+             g->number);
+    hr_print(p, "                                            int n, int m, int batch, uint32_t from) {");
+    for (int r = 0; r < g->gemm->result_count; r++)
+        print_box_store(g, r);
     hr_print(p, "    }");
 }
 
@@ -254,6 +319,12 @@ void hr_gemm_print_side(gemm_printer *g, const hr_gemm_side *side) {
                                hr_format(p, "static __device__ inline const void *stage_%d_%s_place(%s)",
                                          g->number, name, arguments),
                                print_place, g);
+    if (side->choice)
+        hr_cuda_print_function(
+            p,
+            hr_format(p, "static __device__ inline %s stage_%d_%s_matrix(const arguments &a, int64_t batch)",
+                      batch_type(side), g->number, name),
+            print_matrix, g);
     hr_print(p, "struct stage_%d_%s_side {", g->number, name);
     hr_print(p, "    static constexpr bool k_major = %s, chunks = %s;", side->k_major ? "true" : "false",
              chunks ? "true" : "false");
@@ -267,17 +338,11 @@ void hr_gemm_print_side(gemm_printer *g, const hr_gemm_side *side) {
         hr_print(p, "        return stage_%d_%s_place(a, batch, mn, k);", g->number, name);
         hr_print(p, "    }");
     }
-    if (g->gemm->mainloop == HR_GEMM_HOPPER) print_box_load(g, side);
+    if (g->gemm->mainloop == HR_GEMM_HOPPER) print_box_load(g, side, name);
     hr_print(p, "};");
     hr_print(p, "%s", "");
     print_scale_function(g, side);
     if (side->raw) print_raw_functions(g);
-    if (side->choice)
-        hr_cuda_print_function(
-            p,
-            hr_format(p, "static __device__ inline int stage_%d_%s_matrix(const arguments &a, int64_t batch)",
-                      g->number, name),
-            print_matrix, g);
 }
 
 void hr_gemm_print_group(gemm_printer *g) {

@@ -13,6 +13,7 @@ typedef struct gemm_printer {
     const hr_cuda_gemm *gemm;
     const hr_gemm_side *side; /* the one that is printed */
     int number;               /* of the stage */
+    int result;               /* the one that is printed */
 } gemm_printer;
 
 /* "left", "right" or, of a stacked one, "right_1". */
@@ -22,13 +23,15 @@ const char *hr_gemm_side_name(gemm_printer *g, const hr_gemm_side *side);
 void hr_gemm_print_side(gemm_printer *g, const hr_gemm_side *side);
 /* A member NAME_scale() of the kernel's parameters. */
 void hr_gemm_print_scale_member(gemm_printer *g, const hr_gemm_side *side, const char *name);
-/* A member left_batch() or right_batch(): the side's last coordinate of a batch. */
-void hr_gemm_print_choice_member(gemm_printer *g, const hr_gemm_side *side);
 /* left_at(), left_number() and left_pair() as members of the kernel's parameters. */
 void hr_gemm_print_raw_members(gemm_printer *g);
 /* stage_N_group(): which right operand a row chose. */
 void hr_gemm_print_group(gemm_printer *g);
-/* The coordinates of a box behind the first two. */
-const char *hr_gemm_batch_coordinates(hr_printer *printer, const hr_gemm_view *view);
+/* stage_N_result_R_place() of results that are members; store_box() as a member of the kernel's parameters.
+ */
+void hr_gemm_print_result_places(gemm_printer *g);
+void hr_gemm_print_box_stores(gemm_printer *g);
+/* The coordinates of a box behind the first two, of `batch`: a number or, of members, a place. */
+const char *hr_gemm_batch_coordinates(hr_printer *printer, const hr_gemm_view *view, const char *batch);
 
 #endif

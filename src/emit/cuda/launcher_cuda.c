@@ -119,7 +119,7 @@ void hr_cuda_append_parameters(hr_cuda_emitter *e, hr_text *out) {
         else
             hr_text_format(out, "%s%s *%s, ", tensor->role == HR_ROLE_INPUT ? "const " : "",
                            hr_c_storage(tensor->dtype), name);
-        if (e->plan->layouts[t] == HR_LAYOUT_STRIDED)
+        if (hr_layout_has_strides(e->plan->layouts[t]))
             hr_text_format(out, "const int64_t *%s_strides, ", name);
     }
     hr_text_format(out, "void *scratch, void *fault");
@@ -132,7 +132,7 @@ void hr_cuda_append_arguments(hr_cuda_emitter *e, hr_text *out) {
     for (int t = 0; t < e->declared; t++) {
         const char *name = hr_emit_tensor(e->p, t);
         hr_text_format(out, "%s, ", name);
-        if (e->plan->layouts[t] == HR_LAYOUT_STRIDED) hr_text_format(out, "%s_strides, ", name);
+        if (hr_layout_has_strides(e->plan->layouts[t])) hr_text_format(out, "%s_strides, ", name);
     }
     hr_text_format(out, "scratch, fault");
 }
@@ -324,7 +324,7 @@ static void print_launcher_arguments(hr_cuda_emitter *e) {
         const hr_tensor *tensor = &e->function->tensors[t];
         const char *name = hr_emit_tensor(p, t);
         hr_print(p, hr_tensor_is_scalar(tensor) ? "a.%s_value = (double)%s;" : "a.%s = %s;", name, name);
-        for (int axis = 0; e->plan->layouts[t] == HR_LAYOUT_STRIDED && axis < tensor->rank; axis++)
+        for (int axis = 0; hr_layout_has_strides(e->plan->layouts[t]) && axis < tensor->rank; axis++)
             hr_print(p, "a.%s_strides[%d] = %s_strides[%d];", name, axis, name, axis);
     }
     hr_print(p, "a.scratch = (char *)scratch;");

@@ -64,19 +64,6 @@ static void print_columns(void *context) {
         hr_print(g->p, "value[%d] = %s;", i, hr_expr_text(g->p, g->gemm->columns[i]));
 }
 
-static void print_box_stores(gemm_printer *g) {
-    hr_printer *p = g->p;
-    hr_print(p,
-             "    static __device__ inline void store_box(const stage_%d_maps &maps, int result, int n, int "
-             "m, int batch,",
-             g->number);
-    hr_print(p, "                                            uint32_t from) {");
-    for (int r = 0; r < g->gemm->result_count; r++)
-        hr_print(p, "        if (result == %d) ptx_tensor_store_%dd(maps.result[%d], n, m%s, from);", r,
-                 g->gemm->results[r].rank, r, hr_gemm_batch_coordinates(p, &g->gemm->results[r]));
-    hr_print(p, "    }");
-}
-
 static void print_conversions(gemm_printer *g) {
     hr_printer *p = g->p;
     const char *dtype = g->gemm->result_dtype == HR_BF16 ? "bf16" : "f16";
@@ -110,7 +97,7 @@ static void print_tile_values(gemm_printer *g) {
              g->number);
     hr_print(p, "                                               uint32_t barrier) {");
     hr_print(p, "        ptx_tensor_load_%dd(to, maps.staged, n, m%s, barrier);", gemm->staged_view.rank,
-             hr_gemm_batch_coordinates(p, &gemm->staged_view));
+             hr_gemm_batch_coordinates(p, &gemm->staged_view, "batch"));
     hr_print(p, "    }");
 }
 
@@ -138,7 +125,7 @@ static void print_results(gemm_printer *g) {
     hr_print(p, "    }");
     print_conversions(g);
     print_tile_values(g);
-    print_box_stores(g);
+    hr_gemm_print_box_stores(g);
 }
 
 /* ---- the kernel ---- */
@@ -183,6 +170,20 @@ static const char *product_name(gemm_printer *g, const hr_cuda_gemm *gemm) {
     return hr_format(g->p, "%s", name);
 }
 
+static void print_right_batch(gemm_printer *g) {
+    hr_printer *p = g->p;
+    bool apart = false;
+    for (int i = 0; i < g->gemm->rights; i++)
+        apart = apart || hr_gemm_right(g->gemm, i)->choice;
+    hr_print(p, "    static constexpr bool rights_apart = %s;", apart ? "true" : "false");
+    hr_print(p, "    static __device__ inline right::batch_type right_batch(const arguments &a, int "
+                "batch, int number) {");
+    for (int i = 1; i < g->gemm->rights && apart; i++)
+        hr_print(p, "        if (number == %d) return right_%d::batch_of(a, batch);", i, i);
+    hr_print(p, "        return right::batch_of(a, batch);");
+    hr_print(p, "    }");
+}
+
 static void print_hopper_members(gemm_printer *g) {
     hr_printer *p = g->p;
     const hr_cuda_gemm *c = g->gemm;
@@ -215,8 +216,7 @@ static void print_hopper_members(gemm_printer *g) {
              hr_gemm_is_raw(c) ? c->left.raw_bytes : 128, c->left_columns, c->scale_k,
              c->scale_k && c->scale_k < hr_gemm_step(c) ? c->scale_k : hr_gemm_step(c));
     if (hr_gemm_is_raw(c)) hr_gemm_print_raw_members(g);
-    hr_gemm_print_choice_member(g, &c->left);
-    hr_gemm_print_choice_member(g, &c->right);
+    print_right_batch(g);
     if (hr_gemm_is_scaled(c)) {
         hr_gemm_print_scale_member(g, &c->left, "left");
         hr_gemm_print_scale_member(g, &c->right, "right");
@@ -496,6 +496,7 @@ static void print_functions(gemm_printer *g) {
         hr_gemm_print_side(g, hr_gemm_right(g->gemm, i));
     hr_printer_form(p, HR_FORM_FAST, is_narrow(p->plan, g->stage));
     if (g->gemm->mainloop != HR_GEMM_HOPPER || !g->gemm->result_count) return;
+    hr_gemm_print_result_places(g);
     hr_cuda_print_function(g->p,
                            hr_format(p,
                                      "static __device__ inline void stage_%d_values(%s, %s, const float "

@@ -130,7 +130,7 @@ static store store_of(const hr_cuda_stage *s, const hr_step *step) {
     t.dtype = tensor->dtype;
     t.id = (int)(step - s->stage->steps);
     int last = t.statement->subscript_count - 1;
-    bool dense = hr_plan_layout(s->plan, t.statement->tensor) != HR_LAYOUT_STRIDED;
+    bool dense = !hr_layout_has_strides(hr_plan_layout(s->plan, t.statement->tensor));
     const hr_expr *end = last >= 0 ? t.statement->subscripts[last] : NULL;
     bool along = end && end->op == HR_OP_INDEX && end->index == s->p->lane;
     t.grouped = dense && (s->c->ends == HR_CUDA_ENDS_STRADDLED

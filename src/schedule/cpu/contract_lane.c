@@ -41,7 +41,7 @@ static bool is_lane_plus(lane_walk *walk, const hr_expr *node) {
 
 static bool is_row(lane_walk *walk, const hr_expr *element) {
     const hr_function *function = walk->plan->normal;
-    if (hr_plan_layout(walk->plan, element->tensor) == HR_LAYOUT_STRIDED) return false;
+    if (hr_layout_has_strides(hr_plan_layout(walk->plan, element->tensor))) return false;
     int last = function->tensors[element->tensor].rank - 1;
     if (last < 0 || !is_lane_plus(walk, element->args[last])) return false;
     for (int i = 0; i < element->arg_count; i++)

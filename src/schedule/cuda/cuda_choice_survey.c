@@ -46,7 +46,7 @@ int hr_cuda_passes_of(const hr_cuda_chooser *s) {
 bool hr_cuda_is_whole(const hr_plan *plan, const hr_cuda_choice *choice, int tensor,
                       hr_expr *const *subscripts, const int64_t *extents) {
     const hr_tensor *t = &plan->normal->tensors[tensor];
-    if (t->rank != choice->order_count || hr_plan_layout(plan, tensor) == HR_LAYOUT_STRIDED) return false;
+    if (t->rank != choice->order_count || hr_layout_has_strides(hr_plan_layout(plan, tensor))) return false;
     for (int a = 0; a < t->rank; a++) {
         int64_t axis, size;
         if (subscripts[a]->op != HR_OP_INDEX || subscripts[a]->index != choice->order[a]) return false;

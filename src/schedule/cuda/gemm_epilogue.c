@@ -40,8 +40,9 @@ static hr_status results_make(const hr_plan *plan, const hr_stage *stage, const 
             (count && dtype != out->result_dtype))
             return HR_OK;
         hr_gemm_view *view = &out->results[count];
-        HR_TRY(hr_gemm_view_make(plan, extents, statement->tensor, statement->subscripts, n_of(c), m_of(c),
-                                 batch_of(c), view));
+        HR_TRY((hr_plan_layout(plan, statement->tensor) == HR_LAYOUT_MEMBERS ? hr_gemm_members_view_make
+                                                                             : hr_gemm_view_make)(
+            plan, extents, statement->tensor, statement->subscripts, n_of(c), m_of(c), batch_of(c), view));
         if (!view->rank) return HR_OK;
         out->result_dtype = dtype;
         out->result_steps[count++] = i;

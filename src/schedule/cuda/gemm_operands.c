@@ -71,14 +71,19 @@ static bool has_chunks(const hr_plan *plan, const int64_t *extents, const hr_con
 }
 
 /* The axis whose subscript is no index, but follows from the batch alone, which is nowhere else; -1 = that is
- * not so. */
-static int chosen_axis(const hr_function *function, const hr_contract *c, const hr_expr *value) {
+ * not so. `members`: the first one, even where it is an index. */
+static int chosen_axis(const hr_function *function, const hr_contract *c, const hr_expr *value,
+                       bool members) {
     int axis = -1;
     if (value->op != HR_OP_ELEMENT || value->arg_count != function->tensors[value->tensor].rank ||
         value->arg_count > HR_GEMM_VIEW_AXES || !c->batch_count)
         return -1;
     for (int a = 0; a < value->arg_count; a++) {
         const hr_expr *subscript = value->args[a];
+        if (members && a == 0) {
+            axis = a;
+            continue;
+        }
         if (subscript->op == HR_OP_INDEX && hr_indices_have(c->batch, c->batch_count, subscript->index))
             return -1;
         if (subscript->op == HR_OP_INDEX) continue;
@@ -99,17 +104,21 @@ static hr_status choice_make(const hr_plan *plan, const int64_t *extents, const 
                              hr_gemm_indices mn, hr_gemm_side *out) {
     const hr_function *function = plan->normal;
     const hr_expr *value = out->value;
-    const int axis = chosen_axis(function, c, value);
+    const bool apart = value->op == HR_OP_ELEMENT && hr_plan_layout(plan, value->tensor) == HR_LAYOUT_MEMBERS;
+    const int axis = chosen_axis(function, c, value, apart);
     const hr_gemm_indices k = {c->k_count, c->k}, batch = {1, c->batch};
     if (axis < 0) return HR_OK;
     hr_expr index = {.op = HR_OP_INDEX, .index = c->batch[0]}, *subscripts[HR_GEMM_VIEW_AXES];
     for (int a = 0; a < value->arg_count; a++)
         subscripts[a] = a == axis ? &index : value->args[a];
-    HR_TRY(hr_gemm_view_make(plan, extents, value->tensor, subscripts, out->k_major ? k : mn,
-                             out->k_major ? mn : k, batch, &out->view));
-    if (out->view.rank != 3) out->view.rank = 0;
+    const hr_gemm_indices inner = out->k_major ? k : mn, outer = out->k_major ? mn : k;
+    HR_TRY((apart ? hr_gemm_members_view_make : hr_gemm_view_make)(plan, extents, value->tensor, subscripts,
+                                                                   inner, outer, batch, &out->view));
+    if (out->view.rank != (apart ? 4 : 3)) out->view.rank = 0;
     if (!out->view.rank) return HR_OK;
     out->choice = value->args[axis];
+    if (apart) out->view.member = out->choice;
+    if (apart) return HR_OK;
     return hr_extent_value(function, function->tensors[value->tensor].shape[axis], extents,
                            &out->view.size[2]);
 }
@@ -122,7 +131,8 @@ hr_status hr_gemm_side_make(const hr_plan *plan, const int64_t *extents, const h
     out->k_major = hr_cuda_runs_along(plan->normal, value, k_inner) ||
                    !hr_cuda_runs_along(plan->normal, value, mn_inner);
     if (has_chunks(plan, extents, c, value, out->k_major ? k_inner : mn_inner)) out->load = HR_GEMM_CHUNKS;
-    if (!is_plain(plan->normal, value)) return choice_make(plan, extents, c, mn, out);
+    if (!is_plain(plan->normal, value) || hr_plan_layout(plan, value->tensor) == HR_LAYOUT_MEMBERS)
+        return choice_make(plan, extents, c, mn, out);
     return hr_gemm_view_make(plan, extents, value->tensor, value->args, out->k_major ? k : mn,
                              out->k_major ? mn : k, batch, &out->view);
 }

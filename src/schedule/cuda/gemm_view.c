@@ -6,6 +6,9 @@
 /* ALIGNMENT: bytes of which a tensor map's strides are multiples. COORDINATE: a map's coordinates are 32
  * bits. */
 enum { ALIGNMENT = 16 };
+/* Of members: steps of ALIGNMENT, so many of them, and those of all addresses of 47 bits. */
+#define STEPS          (INT64_C(1) << 16)
+#define STRETCH        (INT64_C(1) << 27)
 #define COORDINATE_MAX (INT64_C(1) << 31)
 
 typedef struct axis {
@@ -96,6 +99,29 @@ hr_status hr_gemm_view_make(const hr_plan *plan, const int64_t *extents, int ten
         view->size[a] = axes[a].size;
         view->stride[a] = axes[a].stride;
     }
+    if (!is_walkable(view, hr_dtype_size(v.tensor->dtype))) view->rank = 0;
+    return HR_OK;
+}
+
+hr_status hr_gemm_members_view_make(const hr_plan *plan, const int64_t *extents, int tensor,
+                                    hr_expr *const *subscripts, hr_gemm_indices inner, hr_gemm_indices outer,
+                                    hr_gemm_indices batch, hr_gemm_view *view) {
+    viewer v = {plan, extents, &plan->normal->tensors[tensor], subscripts};
+    const int64_t step = ALIGNMENT / (int64_t)hr_dtype_size(v.tensor->dtype);
+    axis axes[2];
+    int inners, outers;
+    *view = (hr_gemm_view){.tensor = tensor};
+    if (hr_plan_layout(plan, tensor) != HR_LAYOUT_MEMBERS || batch.count != 1 || step < 1 ||
+        v.tensor->rank != inner.count + outer.count + 1 || place_of(&v, batch.index[0]) != 0)
+        return HR_OK;
+    HR_TRY(merge(&v, inner, axes, 1, &inners));
+    HR_TRY(merge(&v, outer, axes + 1, 1, &outers));
+    if (inners != 1 || outers != 1) return HR_OK;
+    *view = (hr_gemm_view){.tensor = tensor,
+                           .rank = 4,
+                           .size = {axes[0].size, axes[1].size, STEPS, STRETCH},
+                           .stride = {axes[0].stride, axes[1].stride, step, step * STEPS},
+                           .member = subscripts[0]};
     if (!is_walkable(view, hr_dtype_size(v.tensor->dtype))) view->rank = 0;
     return HR_OK;
 }

@@ -22,6 +22,9 @@ typedef struct hr_gemm_view {
     int rank;                                                   /* 0 = the copy engine cannot walk it so */
     int64_t size[HR_GEMM_VIEW_AXES], stride[HR_GEMM_VIEW_AXES]; /* elements */
     int64_t offset;                                             /* bytes, of what stands in scratch memory */
+    /* HR_LAYOUT_MEMBERS: the subscript that says which; NULL = memory is one. Axes 2 and 3 are steps of 16
+     * bytes from the array's address, and 65536 of those. */
+    const hr_expr *member;
 } hr_gemm_view;
 
 /* Indices that the product runs through as one, row-major. */
@@ -35,5 +38,12 @@ typedef struct hr_gemm_indices {
 hr_status hr_gemm_view_make(const hr_plan *plan, const int64_t *extents, int tensor,
                             hr_expr *const *subscripts, hr_gemm_indices inner, hr_gemm_indices outer,
                             hr_gemm_indices batch, hr_gemm_view *view);
+
+/* The same of a tensor whose first axis are members that lie apart, which `batch`, one index, counts: the
+ * copy engine goes through all memory from the array's address on, and the code says where a member begins.
+ * `view->member` is the first subscript. */
+hr_status hr_gemm_members_view_make(const hr_plan *plan, const int64_t *extents, int tensor,
+                                    hr_expr *const *subscripts, hr_gemm_indices inner, hr_gemm_indices outer,
+                                    hr_gemm_indices batch, hr_gemm_view *view);
 
 #endif

@@ -77,7 +77,9 @@ const hr_size *hr_cuda_cleared_size(hr_sizes *sizes, const hr_plan *plan, const 
 }
 
 bool hr_cuda_may_be_aligned(const hr_plan *plan, int tensor) {
-    return plan->normal->tensors[tensor].rank > 0 && plan->layouts[tensor] == HR_LAYOUT_DENSE;
+    const hr_layout layout = plan->layouts[tensor];
+    return plan->normal->tensors[tensor].rank > 0 &&
+           (layout == HR_LAYOUT_DENSE || layout == HR_LAYOUT_MEMBERS);
 }
 
 /* ---- a stage for any extents ---- */

@@ -177,8 +177,8 @@ static __device__ inline void gemm_leave(const A &a, const gemm_size &size, cons
         for (int y = P::pieces ? x : 0; y <= x; y++)
 #pragma unroll
             for (int r = 0; r < P::results; r++)
-                P::store_box(maps, r, n + y % across * memory::piece_columns, (int)m + y / across * 64, batch,
-                             b.address + memory::piece_at(group, y) + r * memory::piece_bytes);
+                P::store_box(a, maps, r, n + y % across * memory::piece_columns, (int)m + y / across * 64,
+                             batch, b.address + memory::piece_at(group, y) + r * memory::piece_bytes);
         ptx_bulk_commit();
     }
 }

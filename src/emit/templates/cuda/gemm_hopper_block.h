@@ -27,7 +27,8 @@
  * consumer_registers; pieces: places of a group for what it stores, 0 = for all of its tile; n_run: see
  * gemm_column.
  *
- * - left_batch(), right_batch(): which matrix of its tensor an operand is in a batch.
+ * - right_batch(): which matrix of its tensor a right operand is in a batch, or where that lies, as a side's
+ * batch_of() gives it. rights_apart: it is another for each of them.
  *
  * - left_row, left_columns: bytes and elements of a row of a left tile. computes: its elements, raw_type,
  * become wgmma's left operand in registers by left_at(k), where they stand along a row, left_number() and
@@ -216,8 +217,8 @@ static __device__ inline gemm_block gemm_hopper_begin(const A &a, const gemm_siz
 /* A tile of ROWS x 64 of one side; of SHARERS blocks each brings its share to all. Along k: a run of 64 k a
  * row. Along the rows' axis: 64 of them a run, run after run of all k. */
 template <class S, int ROWS, int SHARERS>
-static __device__ inline void gemm_fill(uint32_t tile, const void *map, int first, int k, int batch, int rank,
-                                        uint32_t barrier) {
+static __device__ inline void gemm_fill(uint32_t tile, const void *map, int first, int k,
+                                        typename S::batch_type batch, int rank, uint32_t barrier) {
     if (S::k_major) {
         const int rows = ROWS / SHARERS * rank;
         S::template load<SHARERS>(tile + rows * 128, map, k, first + rows, batch, barrier);
@@ -230,16 +231,17 @@ static __device__ inline void gemm_fill(uint32_t tile, const void *map, int firs
                                   barrier);
 }
 
-/* Where the tiles of a step go, and what they are of. */
-struct gemm_step {
+/* Where the tiles of a step of P go, and what they are of: numbers of matrices, or places of them. */
+template <class P> struct gemm_step {
     uint32_t place, full;
-    int m, n, left_batch, right_batch, batches, rank;
+    int m, n, batches, rank;
+    typename P::left::batch_type left_batch;
+    typename P::right::batch_type right_batch[P::rights_apart ? P::rights : 1];
 };
 
 /* The tiles of step `step` of a sum, of `k_steps` along k. */
-template <class P, class A, class M>
-static __device__ inline void gemm_bring(const A &a, const M &maps, const gemm_step &to, int step,
-                                         int64_t k_size) {
+template <class P, class A, class M, class T>
+static __device__ inline void gemm_bring(const A &a, const M &maps, const T &to, int step, int64_t k_size) {
     const int k_steps = (int)((k_size + P::k_step - 1) / P::k_step);
     if constexpr (P::terms_after > 0) {
         if (step >= k_steps * P::pairs) {
@@ -248,15 +250,16 @@ static __device__ inline void gemm_bring(const A &a, const M &maps, const gemm_s
         }
     }
     const int pair = P::pairs == 1 ? 0 : step / k_steps, of_pair = step - pair * k_steps;
-    const int left_batch = to.left_batch + (int)(P::left_parts >> 4 * pair & 15) * to.batches;
-    const int right_batch = to.right_batch + (int)(P::right_parts >> 4 * pair & 15) * to.batches;
+    const typename P::left::batch_type left_batch =
+        to.left_batch + (int)(P::left_parts >> 4 * pair & 15) * to.batches;
+    const int right_part = (int)(P::right_parts >> 4 * pair & 15) * to.batches;
     gemm_fill<typename P::left, P::left_rows, 1>(to.place, maps.left, to.m, of_pair * P::left_columns,
                                                  left_batch, 0, to.full);
 #pragma unroll
     for (int r = 0; r < P::rights; r++)
         gemm_fill<typename P::right, P::right_n, P::cluster>(
             to.place + gemm_hopper_memory<P>::left_bytes + r * P::right_n * 128, maps.right[r], to.n,
-            of_pair * P::k_step, right_batch, to.rank, to.full);
+            of_pair * P::k_step, to.right_batch[P::rights_apart ? r : 0] + right_part, to.rank, to.full);
 }
 
 /* Of a block: the next stage of its ring, and the phase in which that is filled. */
@@ -275,11 +278,13 @@ static __device__ inline void gemm_produce_tile(const A &a, int64_t k_size, cons
             return;
         }
     }
-    gemm_step to;
+    gemm_step<P> to;
     to.m = (tile.m * P::cluster + b.rank) * P::tile_m;
     to.n = tile.n * P::right_n;
-    to.left_batch = P::left_batch(a, work.batch);
-    to.right_batch = P::right_batch(a, work.batch);
+    to.left_batch = P::left::batch_of(a, work.batch);
+#pragma unroll
+    for (int r = 0; r < (P::rights_apart ? P::rights : 1); r++)
+        to.right_batch[r] = P::right_batch(a, work.batch, r);
     to.batches = b.batches;
     to.rank = b.rank;
 #pragma unroll 1 /* few registers */
