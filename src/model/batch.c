@@ -296,7 +296,7 @@ static hr_status step_run(batch *batch) {
         rows = rows > least ? rows : least;
         most = most > least ? most : least;
         most = most < rows ? most : rows;
-        HR_TRY(hr_model_step_get(model, rows, most, &model->pages, &step));
+        HR_TRY(hr_model_step_get(model, rows, most, HR_TOKENS_TOGETHER, &model->pages, &step));
     } while (least < model->rows_least);
     const int64_t width = table_write(batch);
     tokens_write(batch, rows);

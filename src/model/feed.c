@@ -11,10 +11,11 @@
 #include <inttypes.h>
 #include <string.h>
 
-static hr_model_step *step_find(struct hr_model *model, int64_t tokens, int64_t answers, bool paged) {
+static hr_model_step *step_find(struct hr_model *model, int64_t tokens, int64_t answers, hr_token_order order,
+                                bool paged) {
     for (int i = 0; i < model->step_count; i++)
         if (model->steps[i].tokens == tokens && model->steps[i].answers == answers &&
-            model->steps[i].paged == paged)
+            model->steps[i].order == order && model->steps[i].paged == paged)
             return &model->steps[i];
     return NULL;
 }
@@ -29,13 +30,13 @@ static hr_model_step *step_place(struct hr_model *model) {
     return oldest;
 }
 
-hr_status hr_model_step_get(struct hr_model *model, int64_t tokens, int64_t answers,
+hr_status hr_model_step_get(struct hr_model *model, int64_t tokens, int64_t answers, hr_token_order order,
                             const hr_model_pages *pages, hr_model_step **out) {
-    hr_model_step *found = step_find(model, tokens, answers, pages != NULL);
+    hr_model_step *found = step_find(model, tokens, answers, order, pages != NULL);
     if (!found) {
         hr_sequence *sequence;
         HR_TRY(hr_sequence_create(model->device, &sequence));
-        hr_status status = hr_model_step_build(model, tokens, answers, pages, sequence);
+        hr_status status = hr_model_step_build(model, tokens, answers, order, pages, sequence);
         if (status != HR_OK) {
             hr_sequence_destroy(sequence);
             return status;
@@ -43,7 +44,7 @@ hr_status hr_model_step_get(struct hr_model *model, int64_t tokens, int64_t answ
         for (int i = 0; i < model->kernel_count; i++)
             if (model->kernels[i].kernel) model->kernels[i].kernel->threads = model->threads;
         found = step_place(model);
-        *found = (hr_model_step){tokens, answers, pages != NULL, sequence, 0};
+        *found = (hr_model_step){tokens, answers, order, pages != NULL, sequence, 0};
     }
     found->used = ++model->clock;
     *out = found;
@@ -101,9 +102,10 @@ hr_status hr_model_logits_fetch(struct hr_model *model, int64_t answers) {
                                  (size_t)(answers * model->vocabulary) * sizeof(float));
 }
 
-static hr_status piece_feed(struct hr_model *model, const int32_t *tokens, int64_t count, int64_t answers) {
+static hr_status piece_feed(struct hr_model *model, const int32_t *tokens, int64_t count, int64_t answers,
+                            hr_token_order order) {
     hr_model_step *step;
-    HR_TRY(hr_model_step_get(model, count, answers, NULL, &step));
+    HR_TRY(hr_model_step_get(model, count, answers, order, NULL, &step));
     memcpy(hr_model_step_tokens(model), tokens, (size_t)count * sizeof *tokens);
     for (int64_t i = 0; i < count; i++)
         hr_model_step_positions(model, count)[i] = (int32_t)(model->past + i);
@@ -115,19 +117,25 @@ static hr_status piece_feed(struct hr_model *model, const int32_t *tokens, int64
     return HR_OK;
 }
 
+/* One token is one by itself. */
+static hr_token_order order_of(int64_t tokens) {
+    return tokens > 1 ? HR_TOKENS_EACH : HR_TOKENS_TOGETHER;
+}
+
 /* The first launch compiles. It runs at the place of the next tokens, which overwrite what these leave in the
  * caches. */
 hr_status hr_model_step_ready(struct hr_model *model, int64_t tokens) {
     const int32_t any[HR_MODEL_ANSWERS] = {0};
-    if (step_find(model, tokens, tokens, false) || model->past + tokens > model->context) return HR_OK;
-    HR_TRY(piece_feed(model, any, tokens, tokens));
+    const hr_token_order order = order_of(tokens);
+    if (step_find(model, tokens, tokens, order, false) || model->past + tokens > model->context) return HR_OK;
+    HR_TRY(piece_feed(model, any, tokens, tokens, order));
     model->past -= tokens;
     hr_sequence_times_clear(model->last);
     return HR_OK;
 }
 
-hr_status hr_model_advance(struct hr_model *model, const int32_t *tokens, int64_t count, int64_t answers,
-                           const float **logits) {
+static hr_status tokens_check(const struct hr_model *model, const int32_t *tokens, int64_t count,
+                              int64_t answers) {
     if (count < 1 || answers < 0 || answers > count || answers > HR_MODEL_ANSWERS)
         return hr_fail(HR_BAD_INPUT,
                        "%" PRId64 " tokens cannot give %" PRId64 " rows of logits; up to %d of them can",
@@ -141,14 +149,28 @@ hr_status hr_model_advance(struct hr_model *model, const int32_t *tokens, int64_
         if (tokens[i] < 0 || tokens[i] >= model->vocabulary)
             return hr_fail(HR_BAD_INPUT, "token %d is none of the vocabulary of %" PRId64, tokens[i],
                            model->vocabulary);
+    return HR_OK;
+}
+
+hr_status hr_model_advance_each(struct hr_model *model, const int32_t *tokens, int64_t count,
+                                const float **logits) {
+    HR_TRY(tokens_check(model, tokens, count, count));
+    HR_TRY(piece_feed(model, tokens, count, count, order_of(count)));
+    *logits = (const float *)(const void *)model->logits.host;
+    return HR_OK;
+}
+
+hr_status hr_model_advance(struct hr_model *model, const int32_t *tokens, int64_t count, int64_t answers,
+                           const float **logits) {
+    HR_TRY(tokens_check(model, tokens, count, answers));
     const int64_t chunk = hr_model_chunk(model);
     int64_t at = 0, needed = answers > 1 ? answers : 1;
     while (count - at > chunk) { /* the last piece gives all the answers */
         int64_t take = count - at - needed < chunk ? count - at - needed : chunk;
-        HR_TRY(piece_feed(model, tokens + at, take, 1));
+        HR_TRY(piece_feed(model, tokens + at, take, 1, HR_TOKENS_TOGETHER));
         at += take;
     }
-    HR_TRY(piece_feed(model, tokens + at, count - at, needed));
+    HR_TRY(piece_feed(model, tokens + at, count - at, needed, HR_TOKENS_TOGETHER));
     if (logits) *logits = (const float *)(const void *)model->logits.host;
     return HR_OK;
 }

@@ -105,7 +105,7 @@ static hr_status tokens_make(struct hr_model *model, const hr_generate_options *
     int64_t drafted, right = 0;
     hr_status status;
     HR_TRY(hr_draft_make(model, options, *token, fed + 1, &drafted));
-    HR_TRY(hr_model_advance(model, fed, 1 + drafted, 1 + drafted, &logits));
+    HR_TRY(hr_model_advance_each(model, fed, 1 + drafted, &logits));
     so_far->drafted += drafted;
     for (;; right++) {
         status = next_token(model, options, logits + right * model->vocabulary, from + right, speaking,

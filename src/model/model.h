@@ -89,9 +89,14 @@ typedef struct hr_model_choices {
     size_t parts_bytes;
 } hr_model_choices;
 
+/* How a step of a text on a CPU computes its tokens: together, or, where sums would have another order then,
+ * each as a step of one token does. All of the latter give logits. */
+typedef enum hr_token_order { HR_TOKENS_TOGETHER, HR_TOKENS_EACH } hr_token_order;
+
 /* The sequence for so many tokens of which so many give logits. */
 typedef struct hr_model_step {
     int64_t tokens, answers;
+    hr_token_order order;
     bool paged;
     hr_sequence *sequence;
     uint64_t used; /* when, in steps */
@@ -177,7 +182,7 @@ hr_status hr_model_weights_place(struct hr_model *model);
 /* Builds the calls of a step; `out` is empty. `pages`: its tokens are those of several requests, and the
  * sequence's step is how many pages the longest one has; NULL: they follow those before, whose number is the
  * step. */
-hr_status hr_model_step_build(struct hr_model *model, int64_t tokens, int64_t answers,
+hr_status hr_model_step_build(struct hr_model *model, int64_t tokens, int64_t answers, hr_token_order order,
                               const hr_model_pages *pages, hr_sequence *out);
 
 /* ---- batch.c ---- */
@@ -195,7 +200,7 @@ int32_t *hr_model_step_positions(const struct hr_model *model, int64_t tokens);
 hr_status hr_model_step_run(struct hr_model *model, const hr_model_step *step, int64_t size);
 
 /* The sequence of such a step, built once. */
-hr_status hr_model_step_get(struct hr_model *model, int64_t tokens, int64_t answers,
+hr_status hr_model_step_get(struct hr_model *model, int64_t tokens, int64_t answers, hr_token_order order,
                             const hr_model_pages *pages, hr_model_step **out);
 
 /* Tokens of a step in which a text is read: where a weight is read from memory for each step, as many as make
@@ -207,6 +212,9 @@ int64_t hr_model_chunk(const struct hr_model *model);
 hr_status hr_model_advance(struct hr_model *model, const int32_t *tokens, int64_t count, int64_t answers,
                            const float **logits);
 /* Brings the logits of the last step's first `answers` rows to the host. */
+/* The same of tokens that follow a context, up to HR_MODEL_ANSWERS, each as it would be computed alone. */
+hr_status hr_model_advance_each(struct hr_model *model, const int32_t *tokens, int64_t count,
+                                const float **logits);
 hr_status hr_model_logits_fetch(struct hr_model *model, int64_t answers);
 
 /* Builds and compiles the step of so many tokens that all give logits, so that no token's time has that in

@@ -7,6 +7,7 @@
  * share the work, the weight is written out as numbers first.
  */
 #include "model/step_operands.h"
+#include "model/step_pieces.h"
 #include "model/step_text.h"
 
 #include "base/dtype.h"
@@ -33,20 +34,8 @@ static hr_operand token_operand(const hr_step_builder *builder, const hr_model_m
     return operand;
 }
 
-static hr_status name_set(hr_step_builder *builder, const char *name, const hr_operand *operand) {
-    hr_named_buffer *named = hr_step_buffer_named(builder, name);
-    if (!named) {
-        if (builder->name_count == HR_STEP_NAMES_MOST)
-            return hr_step_wrong(builder, name, "is one name more than a step may have");
-        named = &builder->names[builder->name_count++];
-        named->name = name;
-    }
-    named->operand = *operand;
-    return HR_OK;
-}
-
-/* A buffer for a result, which takes the name from what had it before. */
-static hr_status result_make(hr_step_builder *builder, const char *name, hr_dtype dtype, hr_operand *out) {
+/* A buffer for a result. */
+static hr_status buffer_make(hr_step_builder *builder, const char *name, hr_dtype dtype, hr_operand *out) {
     const int64_t logits = builder->answers * builder->model->vocabulary;
     hr_step_size elements;
     size_t bytes;
@@ -61,7 +50,30 @@ static hr_status result_make(hr_step_builder *builder, const char *name, hr_dtyp
         out->array.data = builder->model->logits.device;
     else
         return hr_step_wrong(builder, name, "are not A rows of V numbers in f32");
-    return name_set(builder, name, out);
+    return HR_OK;
+}
+
+/* The same, which takes the name from what had it before. */
+static hr_status result_make(hr_step_builder *builder, const char *name, hr_dtype dtype, hr_operand *out) {
+    HR_TRY(buffer_make(builder, name, dtype, out));
+    return hr_step_name_set(builder, name, out);
+}
+
+/* The token's part of a result of all: operands may bear its name until the last one. */
+static hr_status part_make(hr_step_builder *builder, const char *name, hr_dtype dtype, hr_operand *out) {
+    hr_step_size elements;
+    HR_TRY(hr_step_elements(builder, &out->array, 0, &elements));
+    if (builder->token == 0) {
+        builder->whole = (hr_operand){HR_OPERAND_NEW, hr_step_array(dtype, NULL)};
+        builder->whole.array.rank = 1;
+        HR_TRY(hr_step_located(builder, hr_step_product(elements, (hr_step_size){builder->tokens, 0},
+                                                        &builder->whole.array.shape[0])));
+        HR_TRY(buffer_make(builder, name, dtype, &builder->whole));
+    }
+    out->array.buffer = builder->whole.array.buffer;
+    out->array.data = builder->whole.array.data;
+    out->array.offset.fixed = builder->token * elements.fixed;
+    return HR_OK;
 }
 
 /* Buffers on their way into a cache; no name of a text has spaces. */
@@ -80,6 +92,8 @@ static hr_status result_place(hr_step_builder *builder, const hr_step_solving *s
     *out = (hr_operand){HR_OPERAND_NEW, hr_step_array(declared->dtype, NULL)};
     HR_TRY(hr_step_shape(solving, argument, declared, out));
     if (!cache && strcmp(target->name, "_") == 0) return HR_OK;
+    if (builder->token >= 0 && target == builder->statement->targets)
+        return part_make(builder, target->name, declared->dtype, out);
     if (builder->into && put == put_names[0]) {
         out->array.buffer = builder->into->buffer;
         out->array.offset = builder->into->offset;
@@ -321,13 +335,6 @@ static const char *file_kind(const struct hr_model *model) {
     return model->file->kind == HR_WEIGHTS_GGUF ? "gguf" : "safetensors";
 }
 
-static bool reads_cache(const hr_step_builder *builder) {
-    const hr_model_statement *statement = builder->statement;
-    for (int i = 0; i < statement->operand_count; i++)
-        if (hr_step_cache_named(builder->model, statement->operands[i].name)) return true;
-    return false;
-}
-
 /* What is multiplied with a cache of 16 bits, in as many. */
 static hr_status operand_halve(hr_step_builder *builder, hr_operand *operand) {
     static const hr_operand_text target = {.name = "in 16 bits"}; /* no name of a text has spaces */
@@ -420,13 +427,13 @@ static bool is_read_packed(const hr_model_statement *statement, const call_opera
            strcmp(statement->name, "rows") == 0;
 }
 
-static hr_status call_build(hr_step_builder *builder) {
+hr_status hr_step_call(hr_step_builder *builder) {
     const hr_model_statement *statement = builder->statement;
     struct hr_model *model = builder->model;
     const hr_model_kernel *plain, *halves, *special = NULL;
     call_operands operands;
     HR_TRY(operands_take(builder, &operands));
-    if (hr_step_goes_by_place(builder) && reads_cache(builder)) return cache_call(builder, &operands);
+    if (hr_step_goes_by_place(builder) && hr_step_reads_cache(builder)) return cache_call(builder, &operands);
     HR_TRY(hr_model_kernel_find(model, statement->name, &plain));
     if (!plain) HR_TRY(hr_model_kernel_of(model, statement->name, file_kind(model), &plain));
     if (operands.weight)
@@ -453,67 +460,7 @@ static hr_status call_build(hr_step_builder *builder) {
                     statement->target_count);
 }
 
-/* ---- joins whose parts are not stored alike ---- */
-
-/* Rows of a part of the join: of the layer that the operand names. */
-static hr_status part_rows(hr_step_builder *builder, const hr_operand_text *text, int64_t *rows) {
-    const hr_weight *weight;
-    hr_operand operand;
-    HR_TRY(hr_step_operand_take(builder, text, &operand, &weight));
-    if (!weight || weight->rank != 2)
-        return hr_step_wrong(builder, text->name, "is no matrix that is joined");
-    *rows = weight->shape[0];
-    return HR_OK;
-}
-
-/* Each part is multiplied by itself, into its part of the first result: of one token. */
-static hr_status parts_call(hr_step_builder *builder, const hr_join_rule *join, int at) {
-    const hr_model_statement *whole = builder->statement;
-    const char *name = whole->targets[0].name;
-    hr_model_statement statement = *whole;
-    hr_operand_text *text = &statement.operands[at];
-    hr_operand result = {HR_OPERAND_DENSE, hr_step_array(HR_F32, NULL)};
-    int64_t rows[HR_JOINED_MOST];
-    result.array.rank = 1;
-    for (int i = 0; i < join->count; i++) {
-        text->name = join->parts[i];
-        HR_TRY(part_rows(builder, text, &rows[i]));
-        result.array.shape[0].fixed += rows[i];
-    }
-    HR_TRY(hr_sequence_buffer(builder->sequence, name, (size_t)result.array.shape[0].fixed * sizeof(float),
-                              &result.array.buffer));
-    hr_sequence_array part = result.array;
-    hr_status status = HR_OK;
-    builder->statement = &statement;
-    builder->into = &part;
-    for (int i = 0; status == HR_OK && i < join->count; i++) {
-        text->name = join->parts[i];
-        status = call_build(builder);
-        part.offset.fixed += rows[i];
-    }
-    builder->statement = whole;
-    builder->into = NULL;
-    HR_TRY(status);
-    return name_set(builder, name, &result);
-}
-
-static hr_status statement_call(hr_step_builder *builder) {
-    const hr_model_statement *statement = builder->statement;
-    for (int i = 0; i < statement->operand_count; i++) {
-        const hr_join_rule *apart;
-        HR_TRY(hr_step_join_apart(builder, &statement->operands[i], &apart));
-        if (apart) return parts_call(builder, apart, i);
-    }
-    return call_build(builder);
-}
-
 /* ---- the step ---- */
-
-static void extent_set(struct hr_model *model, const char *name, hr_step_size value) {
-    int found = hr_extents_find(&model->extents, name);
-    if (found < 0) found = model->extents.count++;
-    model->extents.items[found] = (hr_named_extent){name, value, true};
-}
 
 static void tokens_name(hr_step_builder *builder, const char *name, const int32_t *data) {
     builder->names[builder->name_count++] =
@@ -529,7 +476,7 @@ static hr_status statements_build(hr_step_builder *builder) {
         if (statement->kind == HR_MODEL_CALL) {
             bool holds;
             HR_TRY(hr_step_holds(builder, &holds));
-            if (holds) HR_TRY(statement_call(builder));
+            if (holds) HR_TRY(hr_step_call_in_pieces(builder));
         } else if (statement->kind == HR_MODEL_FOR) {
             hr_step_size size;
             HR_TRY(hr_step_evaluate(builder, statement->bound, &size));
@@ -540,9 +487,9 @@ static hr_status statements_build(hr_step_builder *builder) {
             loop = i;
             at = 0;
             bound = size.fixed;
-            extent_set(builder->model, statement->name, (hr_step_size){0, 0});
+            hr_step_extent_set(builder->model, statement->name, (hr_step_size){0, 0});
         } else if (++at < bound) {
-            extent_set(builder->model, text->statements[loop].name, (hr_step_size){at, 0});
+            hr_step_extent_set(builder->model, text->statements[loop].name, (hr_step_size){at, 0});
             i = loop;
         }
     }
@@ -551,7 +498,7 @@ static hr_status statements_build(hr_step_builder *builder) {
     return HR_OK;
 }
 
-hr_status hr_model_step_build(struct hr_model *model, int64_t tokens, int64_t answers,
+hr_status hr_model_step_build(struct hr_model *model, int64_t tokens, int64_t answers, hr_token_order order,
                               const hr_model_pages *pages, hr_sequence *out) {
     hr_step_builder *builder = hr_memory_zeros(1, sizeof *builder);
     if (!builder) return hr_fail(HR_OUT_OF_MEMORY, "no memory for a step of a model");
@@ -559,14 +506,14 @@ hr_status hr_model_step_build(struct hr_model *model, int64_t tokens, int64_t an
     builder->sequence = out;
     builder->tokens = tokens;
     builder->answers = answers;
+    builder->order = order;
+    builder->token = -1;
     builder->pages = pages;
     builder->rounded.buffer = -1;
     builder->step_most = pages ? pages->most : model->context - tokens;
     builder->text = hr_step_text_choose(builder);
     builder->statement = builder->text->statements;
-    extent_set(model, "T", (hr_step_size){tokens, 0});
-    extent_set(model, "A", (hr_step_size){answers, 0});
-    extent_set(model, "P", (hr_step_size){0, 1});
+    hr_step_tokens_set(model, 0, tokens, answers);
     tokens_name(builder, "token", hr_model_step_tokens(model));
     tokens_name(builder, "position", hr_model_step_positions(model, tokens));
     hr_status status = statements_build(builder);

@@ -93,6 +93,38 @@ hr_status hr_step_join_apart(hr_step_builder *builder, const hr_operand_text *te
     return HR_OK;
 }
 
+hr_status hr_step_name_set(hr_step_builder *builder, const char *name, const hr_operand *operand) {
+    hr_named_buffer *named = hr_step_buffer_named(builder, name);
+    if (!named) {
+        if (builder->name_count == HR_STEP_NAMES_MOST)
+            return hr_step_wrong(builder, name, "is one name more than a step may have");
+        named = &builder->names[builder->name_count++];
+        named->name = name;
+    }
+    named->operand = *operand;
+    return HR_OK;
+}
+
+bool hr_step_reads_cache(const hr_step_builder *builder) {
+    const hr_model_statement *statement = builder->statement;
+    for (int i = 0; i < statement->operand_count; i++)
+        if (hr_step_cache_named(builder->model, statement->operands[i].name)) return true;
+    return false;
+}
+
+/* The part of the token that the call is built for: each has as many elements. */
+static hr_status token_take(const hr_step_builder *builder, const hr_operand_text *text, hr_operand *out) {
+    hr_sequence_array *array = &out->array;
+    hr_step_size elements;
+    HR_TRY(hr_step_elements(builder, array, 0, &elements));
+    if (elements.scaled || elements.fixed % builder->tokens)
+        return hr_step_wrong(builder, text->name, "is no array of the step's tokens");
+    array->rank = 1;
+    array->shape[0] = (hr_step_size){elements.fixed / builder->tokens, 0};
+    array->offset.fixed += builder->token * array->shape[0].fixed;
+    return HR_OK;
+}
+
 hr_status hr_step_operand_take(hr_step_builder *builder, const hr_operand_text *text, hr_operand *out,
                                const hr_weight **weight) {
     struct hr_model *model = builder->model;
@@ -100,7 +132,8 @@ hr_status hr_step_operand_take(hr_step_builder *builder, const hr_operand_text *
     *weight = NULL;
     if (buffer) {
         *out = buffer->operand;
-        return subscripts_apply(builder, text, 0, out);
+        HR_TRY(subscripts_apply(builder, text, 0, out));
+        return builder->token < 0 ? HR_OK : token_take(builder, text, out);
     }
     const hr_model_weight *of = hr_step_weight_named(model, text->name);
     if (of) {

@@ -11,6 +11,10 @@
 const hr_model_weight *hr_step_weight_named(const struct hr_model *model, const char *name);
 const hr_model_cache *hr_step_cache_named(const struct hr_model *model, const char *name);
 hr_named_buffer *hr_step_buffer_named(hr_step_builder *builder, const char *name);
+/* The name means this from now on. */
+hr_status hr_step_name_set(hr_step_builder *builder, const char *name, const hr_operand *operand);
+/* Whether the statement is given a cache. */
+bool hr_step_reads_cache(const hr_step_builder *builder);
 /* Weights whose rows a text joins; a layer is NULL whose parts are not stored alike. */
 const hr_model_weight *hr_step_joined_named(const struct hr_model *model, const char *name);
 /* The join that the operand names, where its layer's parts are not stored alike; else NULL. */

@@ -38,6 +38,9 @@ typedef struct hr_step_builder {
     const hr_model_pages *pages; /* NULL: one text, whose tokens follow each other in the caches */
     hr_sequence_array rounded;   /* what is there in fewer bits; buffer -1 = nothing */
     const hr_rounding *rounded_by;
+    hr_token_order order;
+    int64_t token;                 /* that a call is built for by itself; -1: for all of the step */
+    hr_operand whole;              /* the result of such calls, of all tokens */
     const hr_sequence_array *into; /* where a call's first result goes; NULL: to memory of its own */
 } hr_step_builder;
 

@@ -83,6 +83,29 @@ def test_probabilities(model, drafter, tokens):
     check(freedom >= 5 and square < freedom + 5 * (2 * freedom) ** 0.5, f"chi-squared is {square:.1f} at {freedom} degrees of freedom")
 
 
+class Generation(ctypes.Structure):
+    _fields_ = [("prompt_tokens", ctypes.c_int64), ("fed_tokens", ctypes.c_int64), ("tokens", ctypes.c_int64), ("prompt_seconds", ctypes.c_double),
+                ("seconds", ctypes.c_double), ("end", ctypes.c_int), ("drafted", ctypes.c_int64), ("accepted", ctypes.c_int64)]
+
+
+def test_same_bits(name, formats):
+    """What right guesses leave in the context is what steps of one token leave there, to the last bit."""
+    path, texts, bits = WORK / f"bits-{name}.gguf", [], []
+    count = len(miniature(path, formats=formats)[0]["tokenizer.ggml.tokens"])
+    for draft in (0, 4):
+        model, drafter, made = Model(path, count), Model(path, count), []
+        said = SAID(lambda context, text, length: made.append(text[:length]) or True)
+        options = Options(ctypes.sizeof(Options), 24, Sampling(ctypes.sizeof(Sampling)), said, None, PROGRESS(), None, draft, drafter.model if draft else None)
+        generation = Generation()
+        model.done(library.hr_model_generate(model.model, (ctypes.c_int32 * 3)(5, 6, 7), ctypes.c_int64(3), ctypes.byref(options), ctypes.byref(generation)))
+        check(draft == 0 or generation.accepted > 12, f"{name}: {generation.accepted} of {generation.drafted} guesses are right")
+        texts.append(b"".join(made))
+        bits.append(model.feed([7], 1))
+        drafter.close()
+        model.close()
+    check(texts[0] == texts[1] and (bits[0] == bits[1]).all(), f"{name}: the context is another with guesses than without")
+
+
 class Info(ctypes.Structure):
     _fields_ = [("family", ctypes.c_char_p), ("name", ctypes.c_char_p), ("layers", ctypes.c_int64), ("vocabulary", ctypes.c_int64),
                 ("context", ctypes.c_int64), ("past", ctypes.c_int64), ("weight_bytes", ctypes.c_double), ("cache_bytes", ctypes.c_double),
@@ -221,6 +244,8 @@ model.close()
 if "HR_TEST_LONG" in os.environ:
     test_requests("mixed", MIXED, ((6, 0), (2, 8)))
 test_scarce(*test_requests("dots", DOTS, ((2, 5),)))
+test_same_bits("dots", DOTS)
+test_same_bits("mixed", MIXED)
 test_windows()
 test_requests_file(path)
 sys.exit(bool(failed))

@@ -8,11 +8,12 @@ Exit 77: NumPy is not installed, or neither a GPU nor the time is there.
 import ctypes
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(sys.argv[2]) / "test/support"))
-from miniature_model import BUILD, FORMATS, Model, Sampling, SOURCE, WORK, check, failed, folder_arrays, library, miniature, run, write_config, write_safetensors
+from miniature_model import BUILD, FORMATS, Model, Sampling, SOURCE, WORK, check, failed, folder_arrays, library, miniature, read_safetensors, run, write_config, write_safetensors
 import family_forward
 import gguf_files
 import numpy as np
@@ -175,8 +176,11 @@ def test_family(name, forward, more, layer_shapes, others):
 
 
 def test_folders():
-    """What transformers wrote; windows among them."""
-    for folder in sorted(path for path in (SOURCE / "test/cases/models").iterdir() if path.is_dir()):
+    """What transformers wrote; windows among them, and one of f16, whose steps of several tokens have a text of their own."""
+    halves = WORK / "mistral of f16"
+    shutil.copytree(SOURCE / "test/cases/models/mistral", halves)
+    write_safetensors(halves / "model.safetensors", read_safetensors(halves / "model.safetensors"), "F16")
+    for folder in [halves] + sorted(path for path in (SOURCE / "test/cases/models").iterdir() if path.is_dir()):
         wanted = np.load(folder / "logits.npy").astype(np.float64)
         model = Model(folder, wanted.shape[1], device="cuda")
         got = np.concatenate([model.feed(list(range(1, 18)), 17)] + [model.feed([token], 1) for token in range(18, 21)])
