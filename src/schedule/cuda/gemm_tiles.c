@@ -42,6 +42,9 @@ enum {
 /* Steps of a part of k. */
 enum { PART_STEPS_LEAST = 4, PART_WAVES = 4, STREAM_PIECES = 2 };
 
+/* Of a row, that a warp of the kernel takes which adds parts up; its warps. */
+enum { FOLD_COLUMNS = 128, FOLD_WARPS = HR_GEMM_FOLD_THREADS / 32 };
+
 /* Two barriers of eight bytes for each stage, and one for what each warpgroup's epilogue carries. */
 enum { BARRIER_BYTES = 16 };
 
@@ -308,8 +311,8 @@ hr_cuda_gemm hr_gemm_in_parts(const hr_cuda_gemm *gemm, const hr_gemm_sizes *siz
     parts.epilogue_clocks = leave_clocks; /* 32 bits leave, not 16 */
     parts.sums_most = hr_gemm_sums_most(gemm);
     parts.work_bytes += hr_saturate_product(parts.results[0].size[2] * 4, parts.results[0].stride[2]);
-    parts.fold_blocks =
-        hr_divide_up(hr_saturate_product(sizes->batch, sizes->m * (line / 4)), HR_GEMM_FOLD_THREADS);
+    parts.fold_blocks = hr_divide_up(
+        hr_saturate_product(sizes->batch, sizes->m * hr_divide_up(sizes->n, FOLD_COLUMNS)), FOLD_WARPS);
     return parts;
 }
 

@@ -539,25 +539,33 @@ static __device__ inline void gemm_hopper(const A &a, const gemm_size size, cons
     }
 }
 
-/* Adds up the sums over P::splits parts of k, always in their order, and has the epilogue: a thread takes
- * four columns of a row. parts: f32, [part][batch][m][n], rows of whole 16 bytes. */
+/* Adds up the sums over P::splits parts of k, always in their order, and has the epilogue: a warp takes 128
+ * columns of a row, a lane each 32nd of them, so that what the epilogue reads and writes are whole lines,
+ * too. parts: f32, [part][batch][m][n], rows of whole 16 bytes. There are fewer elements than 32 bits count:
+ * parts are for products of few tiles. */
 template <class P, class A>
 static __device__ inline void gemm_fold(const A &a, const gemm_size size, const float *parts) {
-    const int64_t quads = (size.n + 3) / 4, rows = size.batch * size.m, whole = rows * quads;
-    for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < whole;
-         i += (int64_t)gridDim.x * blockDim.x) {
-        const float4 *part = (const float4 *)parts + i;
-        float4 sum = *part;
+    const unsigned lane = threadIdx.x % 32, warps = gridDim.x * (blockDim.x / 32);
+    const unsigned line = ((unsigned)size.n + 3) / 4 * 4, runs = ((unsigned)size.n + 127) / 128;
+    const unsigned m = (unsigned)size.m, rows = (unsigned)size.batch * m;
+    for (unsigned i = (blockIdx.x * blockDim.x + threadIdx.x) / 32; i < rows * runs; i += warps) {
+        const unsigned row = i / runs, first = i % runs * 128 + lane;
+        const float *part = parts + (int64_t)row * line;
+        float sum[4];
+#pragma unroll
+        for (unsigned j = 0; j < 4; j++)
+            sum[j] = first + 32 * j < (unsigned)size.n ? part[first + 32 * j] : 0;
 #pragma unroll
         for (int p = 1; p < P::splits; p++) {
-            const float4 more = part[p * whole];
-            sum = make_float4(sum.x + more.x, sum.y + more.y, sum.z + more.z, sum.w + more.w);
+            part += (int64_t)rows * line;
+#pragma unroll
+            for (unsigned j = 0; j < 4; j++)
+                if (first + 32 * j < (unsigned)size.n) sum[j] += part[first + 32 * j];
         }
-        const int64_t row = i / quads, n = i % quads * 4, batch = row / size.m, m = row % size.m;
-        P::store(a, batch, m, n, sum.x);
-        if (n + 1 < size.n) P::store(a, batch, m, n + 1, sum.y);
-        if (n + 2 < size.n) P::store(a, batch, m, n + 2, sum.z);
-        if (n + 3 < size.n) P::store(a, batch, m, n + 3, sum.w);
+#pragma unroll
+        for (unsigned j = 0; j < 4; j++)
+            if (first + 32 * j < (unsigned)size.n)
+                P::store(a, (int64_t)(row / m), (int64_t)(row % m), (int64_t)(first + 32 * j), sum[j]);
     }
 }
 
