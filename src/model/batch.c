@@ -2,8 +2,9 @@
  *
  * In: requests. Out: their tokens, when they came. Each step takes one token of every text that is written,
  * then as many of texts that are read as there is room for. Kernels compute each token by itself
- * (models/paged.hr), so a text does not depend on what shares its steps. Where pages run out, the request
- * that was admitted last gives its own up and is read again later.
+ * (models/paged.hr), so a text does not depend on what shares its steps. On a device of its own memory
+ * kernels do so for one number of rows: there steps that read and steps that write are apart, each of one
+ * size. Where pages run out, the request that was admitted last gives its own up and is read again later.
  */
 #include "model/choose_tokens.h"
 #include "model/pages.h"
@@ -45,6 +46,7 @@ typedef struct batch {
     text *texts, *running[HR_BATCH_MOST];
     int count, running_count, ended, at_once;
     int64_t chunk, admissions, rows; /* rows: of the step that is built */
+    bool apart, reads;               /* a step takes what is read or what is written; the last one read */
     int64_t width;                   /* pages of the longest text, on a device of its own memory; else 0 */
     double begun;
     hr_batch_totals *totals;
@@ -62,9 +64,12 @@ static int64_t id_before(const batch *batch, const text *text, int64_t page) {
     return page > 0 ? batch->pool.pages[text->pages[page - 1]].id : 0;
 }
 
-/* What earlier texts brought of its beginning. One token at least is computed, for its logits. */
+/* What earlier texts brought of its beginning. One token at least is computed, for its logits; apart, all
+ * that were not given. */
 static void pages_find(batch *batch, text *text) {
-    while ((text->page_count + 1) * HR_PAGE_TOKENS < text->length) {
+    const int64_t given = text->request->count,
+                  most = batch->apart && given < text->length ? given : text->length - 1;
+    while ((text->page_count + 1) * HR_PAGE_TOKENS <= most) {
         const int64_t at = text->page_count;
         const int32_t found =
             hr_page_find(&batch->pool, id_before(batch, text, at), text->tokens + at * HR_PAGE_TOKENS);
@@ -75,9 +80,12 @@ static void pages_find(batch *batch, text *text) {
     text->done = text->page_count * HR_PAGE_TOKENS;
 }
 
-/* Pages that became full can be found from now on. */
+/* Pages that became full can be found from now on. Apart, those of what is read: another may have it to read.
+ */
 static void pages_fill(batch *batch, text *text) {
-    for (; (text->filled + 1) * HR_PAGE_TOKENS <= text->done; text->filled++)
+    const int64_t most =
+        batch->apart && text->request->count < text->done ? text->request->count : text->done;
+    for (; (text->filled + 1) * HR_PAGE_TOKENS <= most; text->filled++)
         hr_page_fill(&batch->pool, text->pages[text->filled], id_before(batch, text, text->filled),
                      text->tokens + text->filled * HR_PAGE_TOKENS);
 }
@@ -142,31 +150,52 @@ static bool pages_take(batch *batch, text *text, int64_t tokens) {
 
 /* ---- a step ---- */
 
+/* Tokens that a step may take of it. Apart, those that were written go one by one when they are read again,
+ * as they went before. */
+static int64_t tokens_left(const batch *batch, const text *text) {
+    const int64_t given = text->request->count - text->done;
+    return !batch->apart ? text->length - text->done : given > 0 ? given : 1;
+}
+
+static bool is_read(const batch *batch, const text *text) {
+    return batch->apart ? text->done < text->request->count : text->length - text->done > 1;
+}
+
 static text *oldest_without(const batch *batch, bool reads, int64_t after) {
     text *found = NULL;
     for (int i = 0; i < batch->running_count; i++) {
         text *text = batch->running[i];
-        const bool reading = text->length - text->done > 1;
-        if (text->taken == 0 && reading == reads && text->admitted > after &&
+        if (text->taken == 0 && is_read(batch, text) == reads && text->admitted > after &&
             (!found || text->admitted < found->admitted))
             found = text;
     }
     return found;
 }
 
-/* Which tokens the step takes: those of texts that are written first, the oldest first. */
+/* Those of texts that are read, or of those that are written, the oldest first. */
+static void tokens_take(batch *batch, bool reads) {
+    int64_t after = 0;
+    for (text *text; batch->rows < batch->chunk && (text = oldest_without(batch, reads, after));) {
+        const int64_t left = tokens_left(batch, text), room = batch->chunk - batch->rows,
+                      take = left < room ? left : room;
+        after = text->admitted;
+        if (!pages_take(batch, text, take)) continue;
+        text->taken = take;
+        batch->rows += take;
+    }
+}
+
+/* Which tokens the step takes: those of texts that are written first. Apart, steps of either kind in turn. */
 static void tokens_choose(batch *batch) {
     batch->rows = 0;
-    for (int reads = 0; reads < 2; reads++) {
-        int64_t after = 0;
-        for (text *text; batch->rows < batch->chunk && (text = oldest_without(batch, reads, after));) {
-            const int64_t left = text->length - text->done, room = batch->chunk - batch->rows,
-                          take = left < room ? left : room;
-            after = text->admitted;
-            if (!pages_take(batch, text, take)) continue;
-            text->taken = take;
-            batch->rows += take;
-        }
+    if (!batch->apart) {
+        tokens_take(batch, false);
+        tokens_take(batch, true);
+        return;
+    }
+    for (int tries = 0; tries < 2 && batch->rows == 0; tries++) {
+        batch->reads = !batch->reads;
+        tokens_take(batch, batch->reads);
     }
 }
 
@@ -270,11 +299,11 @@ static hr_status answers_take(batch *batch, int64_t rows) {
     return HR_OK;
 }
 
-/* Rows of a step: few numbers have code. Where each would be compiled for seconds there are two of them: for
- * texts that are written alone, and for a chunk. */
+/* Rows of a step: few numbers have code. Apart there are two of them: products of other numbers of rows add
+ * up in another order, and a token is always computed among as many. */
 static int64_t step_rows(const batch *batch) {
-    if (hr_device_memory_is_host(batch->model->device)) return power_of_two(batch->rows);
-    return power_of_two(batch->rows <= batch->at_once ? batch->at_once : batch->chunk);
+    if (!batch->apart) return power_of_two(batch->rows);
+    return power_of_two(batch->reads ? batch->chunk : batch->at_once);
 }
 
 /* The table of pages is as large as the longest text could have it; what is used of it lies in front. */
@@ -403,6 +432,7 @@ hr_status hr_model_respond(hr_model *model, const hr_request *requests, int coun
                    .count = count,
                    .at_once = options->at_once ? options->at_once : AT_ONCE,
                    .chunk = options->chunk ? options->chunk : CHUNK,
+                   .apart = !hr_device_memory_is_host(model->device),
                    .totals = totals};
     *totals = (hr_batch_totals){0};
     memset(out, 0, (size_t)count * sizeof *out);

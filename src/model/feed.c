@@ -41,8 +41,11 @@ hr_status hr_model_step_get(struct hr_model *model, int64_t tokens, int64_t answ
             hr_sequence_destroy(sequence);
             return status;
         }
-        for (int i = 0; i < model->kernel_count; i++)
-            if (model->kernels[i].kernel) model->kernels[i].kernel->threads = model->threads;
+        for (int i = 0; i < model->kernel_count; i++) {
+            if (!model->kernels[i].kernel) continue;
+            model->kernels[i].kernel->threads = model->threads;
+            model->kernels[i].kernel->rows_alike = true;
+        }
         found = step_place(model);
         *found = (hr_model_step){tokens, answers, order, pages != NULL, sequence, 0};
     }

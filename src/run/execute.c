@@ -255,8 +255,10 @@ static hr_status shapes_make(const call *call, bool anew, hr_shapes **out) {
     HR_TRY(instance_get(call, &instance));
     hr_kernel *made = instance->kernel;
     int64_t extents[made->function->extent_count + 1];
-    const hr_preparing preparing = {
-        .tune = HR_TUNE_NONE, .unfused = call->kernel->unfused, .threads = call->kernel->threads};
+    const hr_preparing preparing = {.tune = HR_TUNE_NONE,
+                                    .unfused = call->kernel->unfused,
+                                    .rows_alike = call->kernel->rows_alike,
+                                    .threads = call->kernel->threads};
     HR_TRY(extents_solve(call, made, extents));
     if (!anew) state = state_find(call, instance, extents);
     if (state && hr_shapes_add(call->kernel->shapes, &call->key, instance, state, extents, out) == HR_OK)

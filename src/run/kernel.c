@@ -193,3 +193,10 @@ hr_status hr_kernel_argument(const hr_kernel *kernel, int i, hr_argument *out) {
                          .column = loaded->place.column};
     return HR_OK;
 }
+
+hr_status hr_threads_check(const hr_device *device, int threads) {
+    const int most = device->limits.threads;
+    if (threads >= 0 && threads <= most) return HR_OK;
+    return hr_fail(HR_BAD_INPUT, "threads is %d; there are 1 to %d of them here, and 0 is all", threads,
+                   most);
+}

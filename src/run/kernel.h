@@ -92,6 +92,7 @@ struct hr_kernel {
     hr_shape_cache *shapes; /* of hr_kernel_execute; NULL in the instances that it makes */
     hr_prepared *current;   /* what hr_kernel_launch runs; NULL after a binding changed */
     bool unfused;           /* of the last explicit hr_kernel_prepare */
+    bool rows_alike;        /* of hr_kernel_execute, from its first one on: see hr_preparing */
     int threads;
 
     /* hr_execution's tables, true while `current` is set */
@@ -117,6 +118,11 @@ static inline const hr_tensor *hr_kernel_tensor(const hr_kernel *kernel, int i) 
  */
 const hr_function *hr_kernel_loaded(const hr_kernel *kernel);
 int64_t hr_shape_elements(int rank, const int64_t *shape);
+
+/* ---- kernel.c ---- */
+
+/* HR_BAD_INPUT where the device has not so many; 0 = all. */
+hr_status hr_threads_check(const hr_device *device, int threads);
 
 /* ---- bind.c ---- */
 
@@ -189,6 +195,7 @@ typedef hr_status (*hr_restore_fn)(void *context, const char *name, const hr_arr
 typedef struct hr_preparing {
     hr_tune tune;
     bool unfused;
+    bool rows_alike; /* a product's row has the same bits at any place; not with `tune` */
     int threads;
     hr_progress_fn progress;
     void *progress_context;
@@ -205,8 +212,6 @@ hr_status hr_kernel_planned(hr_kernel *kernel, hr_prepared **out);
 /* The first for extents that are known; nothing is bound for it, nor looked at. */
 hr_status hr_kernel_ready_at(hr_kernel *kernel, const int64_t *extents, const hr_preparing *preparing,
                              hr_prepared **out);
-/* HR_BAD_INPUT where the device has not so many; 0 = all. */
-hr_status hr_threads_check(const hr_device *device, int threads);
 /* Threads and bytes of scratch of a launch at other extents. */
 hr_status hr_prepared_sizes(const hr_kernel *kernel, const hr_prepared *state, const int64_t *extents,
                             int *threads, int64_t *scratch);

@@ -423,13 +423,25 @@ static int compiles_at_once(const hr_kernel *kernel) {
     return kernel->device->limits.compute && processors > 2 ? (int)processors : 2;
 }
 
+/* Without tiles that blocks share, which are added up in another order than others. False: there are no
+ * products of tiles. */
+static bool choose_alike(const hr_prepared *state, hr_choice *out) {
+    *out = (hr_choice){0};
+    for (int i = 0; i < state->plan->stage_count; i++)
+        if (state->plan->stages[i].schedule->kind == HR_SCHEDULE_CUDA_PRODUCT)
+            hr_choice_add(out, i, &(hr_knobs){.last_wave = HR_LAST_WAVE_WHOLE});
+    return out->count > 0;
+}
+
 /* Plans `state` with the best choice that is known, or is found now. */
 static hr_status state_choose(hr_kernel *kernel, hr_prepared *state, const hr_preparing *preparing) {
+    hr_choice alike;
     tuning tuning = {.kernel = kernel, .model = state, .preparing = preparing};
     hr_trial trial = {tuning_prepare, tuning_time, &tuning, compiles_at_once(kernel), tuning_identify};
     bool lists = hr_kernel_has_lists(kernel); /* one choice serves them, and their old values are not kept */
     hr_tune mode = preparing->tune == HR_TUNE_DEFAULT || lists ? HR_TUNE_NONE : preparing->tune;
     HR_TRY(state_plan(kernel, state, &(hr_choice){0}));
+    if (preparing->rows_alike && choose_alike(state, &alike)) return state_plan(kernel, state, &alike);
     HR_TRY(tuning_key(kernel, state, state->tuning_key));
     pthread_mutex_init(&tuning.lock, NULL);
     hr_status status =
@@ -497,13 +509,6 @@ hr_status hr_kernel_planned(hr_kernel *kernel, hr_prepared **out) {
     else
         hr_prepared_drop(kernel, state);
     return status;
-}
-
-hr_status hr_threads_check(const hr_device *device, int threads) {
-    const int most = device->limits.threads;
-    if (threads >= 0 && threads <= most) return HR_OK;
-    return hr_fail(HR_BAD_INPUT, "threads is %d; there are 1 to %d of them here, and 0 is all", threads,
-                   most);
 }
 
 hr_status hr_kernel_prepare(hr_kernel *kernel, const hr_prepare_options *options) {

@@ -110,8 +110,20 @@ def test_requests(path):
     lines = [dict(prompt="the in" + " the" * (i % 3), n=3 + i % 3, temperature=0 if i % 2 else 0.9, seed=i) for i in range(4)]
     file = WORK / "cuda.jsonl"
     file.write_text("\n".join(map(json.dumps, lines)) + "\n")
-    texts = [[json.loads(line)["text"] for line in run(path, "--requests", file, "--device", device).stdout.splitlines()] for device in ("cuda", "cpu")]
-    check(texts[0] == texts[1], f"requests on a GPU: {texts[0]}, on a CPU: {texts[1]}")
+    given = lambda device: [json.loads(line) for line in run(path, "--requests", file, "--device", device).stdout.splitlines()]
+    ours, theirs = given("cuda"), given("cpu")
+    check([one["text"] for one in ours] == [one["text"] for one in theirs], f"requests on a GPU: {ours}, on a CPU: {theirs}")
+    return lines, ours
+
+
+def test_company(path):
+    """The same bits whatever runs beside a request: a long one, prompts that begin alike."""
+    lines, ours = test_requests(path)
+    file = WORK / "alone.jsonl"
+    for line, one in list(zip(lines, ours))[1:3]:
+        file.write_text(json.dumps(line) + "\n")
+        alone = json.loads(run(path, "--requests", file, "--device", "cuda").stdout)
+        check((alone["text"], alone["log_probability"]) == (one["text"], one["log_probability"]), f"alone {alone}, among others {one}")
 
 
 def test_formats(path):
@@ -196,7 +208,7 @@ def test_families():
         "attn_norm.weight": (64,), "ffn_norm.weight": (64,), "attn_q.weight": (64, 64), "attn_k.weight": (32, 64), "attn_v.weight": (32, 64),
         "attn_output.weight": (64, 64), "ffn_gate.weight": (96, 64), "ffn_up.weight": (96, 64), "ffn_down.weight": (64, 96)}, {
         "output_norm.weight": (64,), "output.weight": (264, 64)})
-    test_requests(WORK / "llama.gguf")  # of 16 bits: by step together
+    test_company(WORK / "llama.gguf")  # of 16 bits: by step together
     test_family("qwen3", family_forward.Qwen3, {
         "attention.head_count": 4, "attention.head_count_kv": 2, "attention.key_length": 32, "attention.layer_norm_rms_epsilon": 1e-6, "rope.freq_base": 1e6}, {
         "attn_norm.weight": (64,), "ffn_norm.weight": (64,), "attn_q_norm.weight": (32,), "attn_k_norm.weight": (32,), "attn_q.weight": (128, 64),

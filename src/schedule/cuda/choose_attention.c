@@ -30,10 +30,10 @@ enum {
 };
 
 /* What the start and the end of a block cost, and the kernel that adds up parts, in bytes that the memory
- * brings to a block meanwhile: 3 us at 12 bytes a ns, two blocks a multiprocessor. PART_LEAST: of lengths
+ * brings to a block meanwhile: 3 us at 12 bytes a ns, two blocks a multiprocessor. PART_MOST: of lengths
  * that data tells, so small that a long row is many blocks. */
 #define BLOCK_BYTES (INT64_C(36) << 10)
-#define PART_LEAST  (INT64_C(2) << 20)
+#define PART_MOST   (INT64_C(2) << 20)
 
 /* Registers of a thread that loads and of one that multiplies, by how many groups multiply: what setmaxnreg
  * makes of the 65536 of a multiprocessor. Threads that widen what they load hold many pieces. */
@@ -404,15 +404,27 @@ static double cost_of(const hr_plan *plan, const attention_sizes *sizes, int spl
     return (double)waves * block + (splits > 1 ? (double)BLOCK_BYTES : 0);
 }
 
+/* Parts of as many keys whatever there is room for: where data tell a row's length, its bits depend on that
+ * alone. Long ones, where as many units are a wave. */
+static int splits_by_data(const hr_plan *plan, const attention_sizes *sizes) {
+    const int64_t units = sizes->batch * hr_divide_up(sizes->m, TILE_ROWS),
+                  wave = hr_limits_threads(&plan->limits);
+    int64_t keys = WARPS * TILE_KEYS, bytes = keys * (sizes->deep + sizes->wide) * 2;
+    while (2 * bytes <= PART_MOST && (2 * bytes <= 4 * BLOCK_BYTES || 2 * bytes * wave < PART_MOST * units)) {
+        keys *= 2;
+        bytes *= 2;
+    }
+    const int64_t splits = hr_divide_up(sizes->n, keys);
+    return splits < SPLITS_MOST ? (int)splits : SPLITS_MOST;
+}
+
 /* Each warp has two steps at least. */
-static int splits_of(const hr_plan *plan, const attention_sizes *sizes, bool by_data) {
+static int splits_of(const hr_plan *plan, const attention_sizes *sizes) {
     const int64_t most = sizes->n / (2 * WARPS * TILE_KEYS);
-    const int64_t bytes = sizes->n * (sizes->deep + sizes->wide) * 2;
     int best = 1;
     for (int splits = 2; splits <= SPLITS_MOST && splits <= most; splits++)
         if (cost_of(plan, sizes, splits) < 0.98 * cost_of(plan, sizes, best)) best = splits;
-    const int64_t least = by_data ? hr_divide_up(bytes, PART_LEAST) : 1;
-    return best < least ? (int)(least < SPLITS_MOST ? least : SPLITS_MOST) : best;
+    return best;
 }
 
 static hr_visit is_element(const hr_expr *node, const void *nothing) {
@@ -438,7 +450,8 @@ static void split_take(const hr_plan *plan, const attention_sizes *sizes, hr_cud
     out->tile_m = TILE_ROWS;
     out->tile_n = TILE_KEYS;
     out->threads = WARPS * LANES;
-    out->splits = splits_of(plan, sizes, bound && hr_expr_find(bound, is_element, NULL));
+    const bool by_data = bound && hr_expr_find(bound, is_element, NULL);
+    out->splits = by_data ? splits_by_data(plan, sizes) : splits_of(plan, sizes);
     const int64_t queries =
         sizes->deep > QUERY_REGISTERS ? hr_divide_up(sizes->deep, 32) * 2 * LANES * 16 : 0;
     out->class_bytes = class_bytes_of(plan, sizes, out);
