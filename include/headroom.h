@@ -513,7 +513,11 @@ HR_API hr_status hr_sequence_copy(hr_sequence *sequence, const hr_sequence_array
  */
 HR_API hr_status hr_sequence_plan(hr_sequence *sequence);
 /* All calls in their order, as by hr_kernel_execute. The first launch compiles. HR_BAD_INPUT where an array
- * does not lie in its buffer at this step; on a CPU earlier calls have run then.
+ * does not lie in its buffer at this step; nothing has run then.
+ *
+ * On a CPU a launch is one job of the device's threads, which wait for each other only where a call needs
+ * what another thread makes. HR_OUT_OF_RANGE: a subscript left its axis; calls that need what it makes have
+ * not run.
  *
  * On CUDA a launch is queued on the device's stream, and nothing is waited for. From the second on it is one
  * CUDA graph; kernels whose arrays or scalars changed with the step are patched in it. Where the driver
@@ -544,6 +548,7 @@ typedef struct hr_sequence_info {
                                       the former was hidden behind kernels */
     int64_t captures, patches, replays; /* of CUDA graphs: made, kernels changed in one, launched */
     const char *refusal;                /* why calls are queued one by one; "" = nothing hinders a graph */
+    int64_t meetings; /* of a CPU's threads: how often all waited for each other in the last launch */
 } hr_sequence_info;
 
 HR_API hr_status hr_sequence_info_get(const hr_sequence *sequence, hr_sequence_info *out);

@@ -72,6 +72,15 @@ static inline int hr_map_type_bytes(hr_map_type type) {
 
 /* ---- launches ---- */
 
+/* The first data-dependent subscript that left its axis. access = 0: none. */
+typedef struct hr_fault {
+    int64_t access; /* 1 + the plan's number of the access, or: */
+    int64_t value;
+} hr_fault;
+
+/* A choice that the code was made with does not hold for these extents; nothing was read or written. */
+#define HR_FAULT_EXTENTS (-1)
+
 /* The launches of one execution run in order. The entry takes its tensor maps, each a __grid_constant__
  * parameter, and after them one parameter by value, 8-byte words in this order: pointers, scalars (f64),
  * extents, strides, scratch, fault (the address of an hr_fault in the device's memory). */

@@ -42,18 +42,21 @@ typedef struct hr_execution { /* emitted C knows the fields up to `tuning` by th
     void *stream;                       /* NULL: the one that the device has at present */
 } hr_execution;
 
-/* The first data-dependent subscript that left its axis. access = 0: none. */
-typedef struct hr_fault {
-    int64_t access; /* 1 + the plan's number of the access, or: */
-    int64_t value;
-} hr_fault;
+/* How many pieces of a thread's share of a stage are taken (templates/cpu/shares.h). */
+typedef struct hr_work_share {
+    _Alignas(64) int64_t taken;
+} hr_work_share;
 
-/* A choice that the code was made with does not hold for these extents; nothing was read or written. */
-#define HR_FAULT_EXTENTS (-1)
+/* What is looked up in a compiled CPU module. An emitted kernel's is one part of an execution: `parts`, at
+ * most its threads, run at the same time, may wait for each other by hr_team_wait(), and leave it when they
+ * are done. `shares`: hr_shares a thread, all 0. Returns 0, or before anything has happened
+ * HR_FAULT_EXTENTS; with 0 parts it only says which. */
+typedef int (*hr_part_entry_fn)(const hr_execution *execution, hr_fault *fault, hr_work_share *shares,
+                                int64_t part, int64_t parts);
+#define HR_PART_NAME   "hr_part"
+#define HR_SHARES_NAME "hr_shares" /* an int64_t */
 
-/* The one symbol that is looked up in a compiled CPU module. Returns 0, or a negative number:
- * HR_FAULT_EXTENTS.
- */
+/* Of programs that measure, in place of these: all of an execution. Returns 0, or what it says itself. */
 typedef int (*hr_entry_fn)(const hr_execution *execution, hr_fault *fault);
 #define HR_ENTRY_NAME "hr_entry"
 
@@ -86,6 +89,8 @@ typedef struct hr_device_ops {
      * module left its axis. Nothing is allocated, waited for or searched on that way. */
     hr_status (*launch)(struct hr_device *device, hr_module *module, const hr_execution *execution,
                         hr_fault *fault);
+    /* Whether the code may be launched at these extents; NULL: that is decided before it is asked to. */
+    bool (*fits)(const hr_module *module, const hr_execution *execution);
     /* Seconds of one launch with caches cold: the operands are flushed from all of them first. */
     hr_status (*time)(struct hr_device *device, hr_module *module, const hr_execution *execution,
                       double *seconds);
@@ -131,7 +136,7 @@ typedef struct hr_device_ops {
     void (*fault)(struct hr_device *device, hr_module *module, hr_fault *out);
     /* NULL: a stream of the device's own. */
     void (*stream)(struct hr_device *device, void *stream);
-    /* Work that is queued again and again; NULL: the device has none. */
+    /* Work that is done again and again; NULL: the device runs nothing. */
     const hr_replay_ops *replay;
     /* Memory of the host that the device copies to and from by itself, while it computes; NULL: any is. */
     hr_status (*allocate_pinned)(struct hr_device *device, size_t size, void **out);

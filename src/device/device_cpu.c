@@ -60,8 +60,42 @@ static void cpu_release(struct hr_device *device, void *data, size_t size) {
 
 /* ---- launching ---- */
 
+typedef struct launch_job {
+    const hr_module *module;
+    const hr_execution *execution;
+    hr_fault *fault;
+    hr_work_share *shares;
+} launch_job;
+
+static void launch_part(void *context, int64_t part, int64_t parts) {
+    const launch_job *job = context;
+    job->module->part(job->execution, job->fault, job->shares, part, parts);
+}
+
+void hr_device_cpu_parts(const struct hr_device *device, int64_t threads, hr_part_fn work, void *context) {
+    const hr_team_host *before = hr_team_host_set(device->host.run ? &device->host : NULL);
+    hr_team_run(threads, work, context);
+    hr_team_host_set(before);
+}
+
+static bool cpu_fits(const hr_module *module, const hr_execution *execution) {
+    hr_fault none = {0};
+    return !module->part || module->part(execution, &none, NULL, 0, 0) == 0;
+}
+
+static int parts_call(const struct hr_device *device, const hr_module *module, const hr_execution *execution,
+                      hr_fault *fault) {
+    hr_work_share shares[module->shares * execution->threads + 1];
+    if (!cpu_fits(module, execution)) return HR_FAULT_EXTENTS;
+    memset(shares, 0, sizeof shares);
+    hr_device_cpu_parts(device, execution->threads, launch_part,
+                        &(launch_job){module, execution, fault, shares});
+    return 0;
+}
+
 static int entry_call(const struct hr_device *device, const hr_module *module, const hr_execution *execution,
                       hr_fault *fault) {
+    if (module->part) return parts_call(device, module, execution, fault);
     const hr_team_host *before = hr_team_host_set(device->host.run ? &device->host : NULL);
     const int result = module->entry(execution, fault);
     hr_team_host_set(before);
@@ -139,11 +173,13 @@ static const hr_device_ops cpu_ops = {
     .compile = hr_module_cpu_compile,
     .unload = hr_module_cpu_unload,
     .launch = cpu_launch,
+    .fits = cpu_fits,
     .time = cpu_time,
     .measure_roof = hr_roof_cpu_measure,
     .time_copy = hr_copy_cpu_time,
     .choose_copy = hr_copy_cpu_choose,
     .special_rate = hr_special_cpu_rate,
+    .replay = &hr_replay_cpu,
 };
 
 hr_status hr_device_cpu_open(struct hr_device **out) {

@@ -26,8 +26,16 @@ typedef struct hr_device_cpu {
 
 struct hr_module {
     void *handle;
-    hr_entry_fn entry;
+    hr_part_entry_fn part; /* of an emitted kernel, */
+    int64_t shares;        /* a thread */
+    hr_entry_fn entry;     /* or of a program that measures */
 };
+
+/* Runs the parts of a job on the device's threads. */
+void hr_device_cpu_parts(const struct hr_device *device, int64_t threads, hr_part_fn work, void *context);
+
+/* replay_cpu.c */
+extern const hr_replay_ops hr_replay_cpu;
 
 /* machine.c: the processor's product name, sizes, features. */
 /* What src/device/cores.def says of a core, of hr_core_fact; 0 where it has no row. */

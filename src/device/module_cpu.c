@@ -4,7 +4,7 @@
  * version). It is read and compared before the loader sees it, because a truncated object kills the process
  * that loads it. What does not match is built again.
  *
- * In: source text. Out: a module with its entry function.
+ * In: source text. Out: a module with its function.
  */
 #define _GNU_SOURCE
 #include "base/cache.h"
@@ -74,16 +74,21 @@ static void team_give(void *handle) {
 static hr_status module_open(const char *path, hr_module **out) {
     void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
     if (!handle) return hr_fail(HR_INTERNAL, "the compiled kernel cannot be loaded: %s", dlerror());
-    void *entry = dlsym(handle, HR_ENTRY_NAME);
-    hr_module *module = malloc(sizeof *module);
-    if (!entry || !module) {
+    void *part = dlsym(handle, HR_PART_NAME), *entry = dlsym(handle, HR_ENTRY_NAME);
+    const int64_t *shares = dlsym(handle, HR_SHARES_NAME);
+    hr_module *module = calloc(1, sizeof *module);
+    const bool known = entry || (part && shares);
+    if (!known || !module) {
         dlclose(handle);
         free(module);
-        if (entry) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while loading a kernel");
-        return hr_fail(HR_INTERNAL, "the compiled kernel has no function %s", HR_ENTRY_NAME);
+        if (known) return hr_fail(HR_OUT_OF_MEMORY, "out of memory while loading a kernel");
+        return hr_fail(HR_INTERNAL, "the compiled kernel has no function %s or %s", HR_PART_NAME,
+                       HR_ENTRY_NAME);
     }
     team_give(handle);
     module->handle = handle;
+    module->shares = shares ? *shares : 0;
+    memcpy(&module->part, &part, sizeof part);
     memcpy(&module->entry, &entry, sizeof entry);
     *out = module;
     return HR_OK;

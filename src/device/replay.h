@@ -1,11 +1,13 @@
-/* Work that a device queues again and again in one order: calls of kernels, and copies that run beside them.
+/* Work that a device does again and again in one order: calls of kernels, and copies that run beside them.
  *
- * In: for each item of the list what it does, and behind which item of the other kind it begins; what did not
- * change since the last time costs a comparison. Out: the whole list, queued by one call of the driver.
+ * In: for each item of the list what it does, and behind which earlier item it begins; what did not change
+ * since the last time costs a comparison. Out: the whole list, queued by one call of the driver, or run by
+ * one team of threads, which meet only where an item begins behind another.
  */
 #ifndef HR_DEVICE_REPLAY_H
 #define HR_DEVICE_REPLAY_H
 
+#include "base/launch.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -25,6 +27,22 @@ typedef struct hr_replay_counts {
     const char *refusal;                /* why there is no graph at present; "" = nothing stands against it */
 } hr_replay_counts;
 
+/* Who is told of each item of a run, in their order, by the thread that asked for it. `begins` is false where
+ * nothing more shall be done. */
+typedef struct hr_replay_watch {
+    bool (*begins)(void *context, int i);
+    void (*ends)(void *context, int i);
+    void *context;
+} hr_replay_watch;
+
+/* What came of a run. */
+typedef struct hr_replay_run {
+    int faulty;       /* the item that left its axis, or HR_REPLAY_NOTHING, */
+    hr_fault fault;   /* and how */
+    double *seconds;  /* of each item, with the time that others' parts of it took longer */
+    int64_t meetings; /* how often all threads waited for each other */
+} hr_replay_run;
+
 typedef struct hr_replay_ops {
     hr_status (*create)(struct hr_device *device, int count, hr_replay **out);
     /* After all that was launched. */
@@ -35,9 +53,15 @@ typedef struct hr_replay_ops {
                               const struct hr_execution *execution);
     /* Item `i` copies; memory of the host is pinned. Copies run in their order, beside the kernels. */
     hr_status (*set_copy)(hr_replay *replay, int i, void *to, const void *from, size_t size);
-    /* Item `i` begins when item `after`, one before it, has ended: a copy for launches, launches for a copy.
-     */
+    /* Item `i` begins when item `after`, one before it, has ended. A device that queues has launches in
+     * order, and copies: `after` is a copy for launches, launches for a copy. One that runs has those of one
+     * thread in order. */
     void (*set_after)(hr_replay *replay, int i, int after);
+    /* A device that runs: each thread does item `i` for itself. */
+    void (*set_each)(hr_replay *replay, int i, bool each);
+    /* And what is given between `own` and `size` bytes behind it is the first thread's own; the next ones'
+     * lies each `size` bytes behind that. */
+    void (*set_own)(hr_replay *replay, const void *own, size_t size);
     /* Brings the graph up to date. It is captured when the same list of grids is to be queued a second time:
      * by then their code is loaded. Where the driver refuses, the list is queued item by item. */
     hr_status (*ready)(hr_replay *replay);
@@ -50,6 +74,10 @@ typedef struct hr_replay_ops {
      * queued item by item, and not waited for. */
     hr_status (*time_whole)(hr_replay *replay, double *seconds);
     void (*counts)(const hr_replay *replay, hr_replay_counts *out);
+    /* A device that does not queue, in place of `ready` to `counts`: all of it, complete on return. Behind an
+     * item that left its axis those that might have begun beside it are run, others are not. HR_CANCELLED:
+     * the watch wanted no more. */
+    hr_status (*run)(hr_replay *replay, const hr_replay_watch *watch, hr_replay_run *out);
 } hr_replay_ops;
 
 #endif

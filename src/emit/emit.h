@@ -1,7 +1,7 @@
 /* Stage -> source. One expression printer, one file a target; a mainloop with holes for the contract shape.
  *
  * The emitted C is self-contained: a trimmed prelude (src/emit/templates/cpu/), one static function a stage,
- * one public function with typed arguments, and hr_entry() that unpacks an hr_execution for the loader. Only
+ * one public function with typed arguments, or hr_part() that unpacks an hr_execution for the loader. Only
  * identifiers of ours stand in it: a name of the user's appears as `t3_mean` after it passed the lexer's
  * [a-z0-9_] check.
  */
@@ -31,9 +31,9 @@ hr_status hr_emit_loaded(const hr_plan *plan, const int64_t *extents, hr_emitted
  * way. */
 hr_status hr_emit_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out);
 /* Where a module has several functions to launch: the launches of one execution, at most `max`; returns how
- * many through `count`, 0 where hr_entry() is all. */
+ * many through `count`, 0 where hr_part() is all. */
 hr_status hr_emit_launches(const hr_plan *plan, const int64_t *extents, hr_launch *out, int max, int *count);
-/* Whether the source for the loader, made for the extents `made`, may be launched at these, too; hr_entry()
+/* Whether the source for the loader, made for the extents `made`, may be launched at these, too; hr_part()
  * refuses those itself that it does not hold for. */
 bool hr_emit_serves(const hr_plan *plan, const int64_t *made, const int64_t *extents);
 /* The parameters and results that those launches ask about before they start: hr_tensors_are_aligned(). */
@@ -49,7 +49,7 @@ hr_status hr_emit_c(const hr_plan *plan, const hr_emit_options *options, hr_emit
  * for AVX-512, AVX2 and what every x86-64 processor has, each planned for the extents; chosen as it runs. */
 hr_status hr_emit_c_parts(const hr_plan *plan, const int64_t *extents, const hr_emit_options *options,
                           hr_emitted *out);
-/* With hr_entry() in place of the public function. hr_entry() returns 0, or HR_EMITTED_REFUSES before
+/* With hr_part() in place of the public function. hr_part() returns 0, or HR_EMITTED_REFUSES before
  * anything is read or written where the source does not hold for the extents. */
 hr_status hr_emit_c_loaded(const hr_plan *plan, hr_emitted *out);
 hr_status hr_emit_c_scratch(const hr_plan *plan, const int64_t *extents, int threads, int64_t *out);

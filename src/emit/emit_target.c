@@ -18,7 +18,7 @@ typedef struct emit_target {
     int64_t (*piece)(const hr_plan *plan);
 } emit_target;
 
-/* ---- a CPU: extents are arguments, hr_entry() is all there is to call ---- */
+/* ---- a CPU: extents are arguments, hr_part() is all there is to call ---- */
 
 static hr_status c_source(const hr_plan *plan, const int64_t *extents, const hr_emit_options *options,
                           hr_emitted *out) {

@@ -23,7 +23,8 @@ typedef struct step_times {
     kernel_time *kernels; /* the slowest first */
     int count;
     double seconds, bytes, floor;
-    double graph; /* seconds of all calls as one CUDA graph; 0 = not timed */
+    double graph;     /* seconds of all calls as one CUDA graph; 0 = not timed */
+    int64_t meetings; /* of a CPU's threads */
 } step_times;
 
 static int by_falling_time(const void *a, const void *b) {
@@ -100,6 +101,11 @@ static hr_status sequence_text(const step_times *times, bool floors, const hr_re
         const kernel_time graph = {"as one graph", all.calls, times->graph, times->bytes, times->floor};
         kernel_line(&paper, &graph, times, floors);
     }
+    if (times->meetings > 0) {
+        hr_sheet_format(&paper, HR_INK_DIM, "  between calls threads wait for each other %" PRId64 " times",
+                        times->meetings);
+        hr_sheet_end_line(&paper);
+    }
     return hr_text_give(&paper.text, out);
 }
 
@@ -113,6 +119,7 @@ hr_status hr_report_sequence_text(const hr_sequence *sequence, const hr_roof *ro
     hr_status status = times_make(&sequence, 1, launches > 0 ? launches : 1, roof, &times);
     if (status == HR_OK) status = hr_sequence_info_get(sequence, &info);
     if (status == HR_OK && info.replays > 0) times.graph = info.seconds;
+    if (status == HR_OK) times.meetings = info.meetings;
     if (status == HR_OK) status = sequence_text(&times, roof != NULL, style, out);
     free(times.kernels);
     return status;

@@ -414,6 +414,21 @@ hr_status hr_kernel_execute(hr_kernel *kernel, const hr_array *arrays, int count
     return fits ? status : call_run_anew(&call);
 }
 
+/* As call_run_anew(): with code that is made for the shapes. */
+static hr_status shapes_fit(const call *call, hr_execution *execution, hr_shapes **shapes) {
+    const hr_device_ops *ops = call->kernel->device->ops;
+    hr_shape_cache *cache = call->kernel->shapes;
+    if (!ops->fits || ops->fits((*shapes)->state->module, execution)) return HR_OK;
+    hr_shapes *made;
+    pthread_mutex_lock(&cache->making);
+    hr_status status = shapes_make(call, true, &made);
+    pthread_mutex_unlock(&cache->making);
+    HR_TRY(status);
+    hr_shapes_release(cache, *shapes);
+    *shapes = made;
+    return HR_OK;
+}
+
 hr_status hr_kernel_execute_by(hr_kernel *kernel, const hr_array *arrays, int count, hr_execution_fn use,
                                void *context, hr_shapes **out) {
     call call;
@@ -422,6 +437,8 @@ hr_status hr_kernel_execute_by(hr_kernel *kernel, const hr_array *arrays, int co
     HR_TRY(call_begin(&call, kernel, arrays, count, NULL));
     HR_TRY(shapes_get(&call, &shapes));
     hr_status status = execution_make(&call, shapes, &execution);
+    if (status == HR_OK) status = shapes_fit(&call, &execution, &shapes);
+    if (status == HR_OK) status = execution_make(&call, shapes, &execution);
     if (status == HR_OK && use) status = use(context, shapes, &execution);
     if (status == HR_OK)
         *out = shapes;

@@ -61,7 +61,7 @@ struct hr_prepared {
     hr_tuned tuned;
     char tuning_key[33]; /* what `tuned` is kept under */
     hr_tune searched;    /* the most thorough search that `tuned` comes from */
-    hr_emitted loadable; /* with hr_entry(), what the module is compiled from; empty until compiled */
+    hr_emitted loadable; /* with hr_part(), what the module is compiled from; empty until compiled */
     hr_emitted paste;    /* without, what hr_kernel_emit() gave last */
     hr_text explained;   /* empty until asked */
     hr_text refused;     /* what the assembler refused before this choice was taken, a line each */
@@ -213,6 +213,8 @@ hr_status hr_kernel_planned(hr_kernel *kernel, hr_prepared **out);
 hr_status hr_kernel_ready_at(hr_kernel *kernel, const int64_t *extents, const hr_preparing *preparing,
                              hr_prepared **out);
 /* Threads and bytes of scratch of a launch at other extents. */
+/* Work in operations, by which it is little or not; HUGE_VAL where it is not known. */
+double hr_prepared_operations(const hr_prepared *state, const int64_t *extents);
 hr_status hr_prepared_sizes(const hr_kernel *kernel, const hr_prepared *state, const int64_t *extents,
                             int *threads, int64_t *scratch);
 /* What a launch there is made of, the caller's to free; NULL where that is what the state has. */

@@ -10,6 +10,7 @@
 #include "base/cache.h"
 #include "schedule/target.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,17 +106,21 @@ static hr_status state_get(hr_kernel *kernel, const int64_t *extents, bool unfus
 
 /* ---- plan, emit, compile ---- */
 
-/* One thread does little work sooner than others start, and never waits for one that another program keeps
- * from its processor. */
-static bool is_little(const hr_kernel *kernel, const hr_prepared *state, const int64_t *extents) {
+double hr_prepared_operations(const hr_prepared *state, const int64_t *extents) {
     hr_work work;
-    if (!(kernel->device->limits.little_work > 0)) return false;
-    if (hr_plan_work(state->plan, extents, &work) != HR_OK) return false;
+    if (hr_plan_work(state->plan, extents, &work) != HR_OK) return HUGE_VAL;
     double operations =
         (work.bytes_read + work.bytes_written) / BYTES_AN_OPERATION + work.vector_flops + work.tensor_flops;
     for (int i = 0; i < HR_SPECIAL_COUNT; i++)
         operations += SPECIAL_OPERATIONS * work.special[i];
-    return operations < kernel->device->limits.little_work;
+    return operations;
+}
+
+/* One thread does little work sooner than others start, and never waits for one that another program keeps
+ * from its processor. */
+static bool is_little(const hr_kernel *kernel, const hr_prepared *state, const int64_t *extents) {
+    const double most = kernel->device->limits.little_work;
+    return most > 0 && hr_prepared_operations(state, extents) < most;
 }
 
 static int threads_of(const hr_kernel *kernel, const hr_prepared *state, const int64_t *extents) {

@@ -3,8 +3,8 @@
  *
  * In: calls, each a kernel with arrays: memory of the caller's, or named buffers of the sequence. Out: one
  * arena in which buffers that are never needed at once share their place, and launches that allocate nothing.
- * Sizes and places may grow with one number, the step's: a cache's length, say. A device that queues its work
- * gets a launch as one graph: sequence_replay.c.
+ * Sizes and places may grow with one number, the step's: a cache's length, say. A launch is one graph of the
+ * device, or one job of its threads: sequence_replay.c.
  */
 #include "run/sequence_parts.h"
 
@@ -16,8 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ALIGNMENT   256               /* a line of every cache */
-#define POINTS      64                /* of a call that are checked, where nobody says how many */
+#define ALIGNMENT   256 /* a line of every cache */
+#define POINTS      64  /* of a call that are checked, where nobody says how many */
+#define SMALL       ((size_t)64 << 10)
+#define SMALL_APART 12                /* calls: more than threads run without a meeting */
 #define BUFFER_MOST ((size_t)1 << 48) /* bytes, so that sums of sizes do not overflow */
 
 /* ---- building ---- */
@@ -50,6 +52,7 @@ void hr_sequence_destroy(hr_sequence *sequence) {
         free(sequence->buffers[i].name);
     if (sequence->scratch) hr_device_release(sequence->device, sequence->scratch, sequence->scratch_size);
     if (sequence->arena) hr_device_release(sequence->device, sequence->arena, sequence->arena_size);
+    if (sequence->own) hr_device_release(sequence->device, sequence->own, sequence->own_room);
     free(sequence->buffers);
     free(sequence->items);
     free(sequence->arrays);
@@ -173,21 +176,29 @@ hr_status hr_sequence_copy(hr_sequence *sequence, const hr_sequence_array *to,
 
 /* ---- places ---- */
 
-static bool live_at_once(const hr_sequence_place *a, const hr_sequence_place *b) {
-    return a->first <= b->last && b->first <= a->last;
+/* Threads that make small ones side by side do not wait for those who still read what lay there. */
+static int apart(const hr_sequence *sequence, const hr_sequence_place *a, const hr_sequence_place *b) {
+    return sequence->meets && a->size <= SMALL && b->size <= SMALL ? SMALL_APART : 0;
+}
+
+static bool live_at_once(const hr_sequence *sequence, const hr_sequence_place *a,
+                         const hr_sequence_place *b) {
+    const int more = apart(sequence, a, b);
+    return a->first <= b->last + more && b->first <= a->last + more;
 }
 
 /* The lowest place where none of those that are needed at the same time lies; the largest ones come first. */
 static size_t place_find(const hr_sequence *sequence, const int *order, int placed,
                          const hr_sequence_place *wanted) {
+    const int kind = wanted->own;
     size_t at = 0;
     for (bool moved = true; moved;) {
         moved = false;
         for (int i = 0; i < placed; i++) {
             const hr_sequence_place *other = &sequence->buffers[order[i]];
-            bool over = at < other->offset + other->size && other->offset < at + wanted->size;
-            if (!over || !live_at_once(other, wanted)) continue;
-            at = (other->offset + other->size + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+            const size_t begin = other->at[kind], end = begin + other->size;
+            if (at >= end || begin >= at + wanted->size || !live_at_once(sequence, other, wanted)) continue;
+            at = (end + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
             moved = true;
         }
     }
@@ -203,28 +214,45 @@ static void order_by_size(const hr_sequence *sequence, int *order, int count) {
     }
 }
 
-hr_status hr_sequence_plan(hr_sequence *sequence) {
-    HR_TRY(hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__));
-    hr_sequence_replay_drop(sequence);
+hr_status hr_sequence_places_find(hr_sequence *sequence, bool own, size_t *size) {
     int *order = hr_memory_take((size_t)(sequence->buffer_count + 1) * sizeof *order), count = 0;
     if (!order) return hr_fail(HR_OUT_OF_MEMORY, "no memory to plan a sequence");
     for (int i = 0; i < sequence->buffer_count; i++)
-        if (sequence->buffers[i].first >= 0) order[count++] = i;
+        if (sequence->buffers[i].first >= 0 && sequence->buffers[i].own == own) order[count++] = i;
     order_by_size(sequence, order, count);
-    size_t size = 0;
+    *size = 0;
     for (int i = 0; i < count; i++) {
         hr_sequence_place *placed = &sequence->buffers[order[i]];
-        placed->offset = place_find(sequence, order, i, placed);
-        if (placed->offset + placed->size > size) size = placed->offset + placed->size;
+        placed->at[own] = place_find(sequence, order, i, placed);
+        if (placed->at[own] + placed->size > *size) *size = placed->at[own] + placed->size;
     }
     free(order);
-    if (size > sequence->arena_size || !sequence->arena) {
-        void *arena;
-        HR_TRY(hr_device_allocate(sequence->device, size ? size : ALIGNMENT, &arena));
-        if (sequence->arena) hr_device_release(sequence->device, sequence->arena, sequence->arena_size);
-        sequence->arena = arena;
-        sequence->arena_size = size ? size : ALIGNMENT;
-    }
+    return HR_OK;
+}
+
+hr_status hr_sequence_room(hr_sequence *sequence, size_t size, void **arena, size_t *room, bool *moved) {
+    void *made;
+    *moved = size > *room;
+    if (!*moved) return HR_OK;
+    HR_TRY(hr_device_allocate(sequence->device, size, &made));
+    if (*arena) hr_device_release(sequence->device, *arena, *room);
+    *arena = made;
+    *room = size;
+    return HR_OK;
+}
+
+/* What threads have of their own is known when the work of the items is. */
+hr_status hr_sequence_plan(hr_sequence *sequence) {
+    size_t size;
+    bool moved;
+    HR_TRY(hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__));
+    hr_sequence_replay_drop(sequence);
+    sequence->meets = false;
+    for (int i = 0; i < sequence->buffer_count; i++)
+        sequence->buffers[i].own = false;
+    HR_TRY(hr_sequence_places_find(sequence, false, &size));
+    HR_TRY(
+        hr_sequence_room(sequence, size ? size : ALIGNMENT, &sequence->arena, &sequence->arena_size, &moved));
     sequence->planned = true;
     return HR_OK;
 }
@@ -273,7 +301,7 @@ static hr_status array_make(const hr_sequence *sequence, const hr_sequence_item 
             return hr_fail(HR_BAD_INPUT,
                            "`%s` is given an array that does not lie in the %zu bytes of buffer %s",
                            array_name(item, i), used->size, used->name);
-        data = (char *)sequence->arena + used->offset;
+        data = (char *)(used->own ? sequence->own : sequence->arena) + used->at[used->own];
     }
     if (data) data += offset * (int64_t)element;
     *out =
@@ -293,6 +321,11 @@ hr_status hr_sequence_arrays_make(const hr_sequence *sequence, const hr_sequence
     const size_t to = hr_sequence_copy_bytes(&out->arrays[0]), from = hr_sequence_copy_bytes(&out->arrays[1]);
     return to == from ? HR_OK
                       : hr_fail(HR_BAD_INPUT, "a copy is given %zu bytes to read and %zu to write", from, to);
+}
+
+bool hr_sequence_item_writes(const hr_sequence_item *item, int i) {
+    if (!item->kernel) return i == 0;
+    return hr_kernel_tensor(item->kernel, i)->role != HR_ROLE_INPUT;
 }
 
 hr_status hr_sequence_item_fail(const hr_sequence *sequence, int i, hr_status status) {
@@ -322,57 +355,10 @@ static hr_status copy_now(struct hr_device *device, void *to, const void *from, 
     return HR_OK;
 }
 
-static hr_status item_run(const hr_sequence *sequence, const hr_sequence_item *item, int64_t step) {
-    hr_sequence_arrays made;
-    HR_TRY(hr_sequence_arrays_make(sequence, item, step, &made));
-    if (item->kernel) return hr_kernel_execute(item->kernel, made.arrays, item->count, NULL);
-    const size_t bytes = hr_sequence_copy_bytes(&made.arrays[0]);
-    return copy_now(sequence->device, made.arrays[0].data, made.arrays[1].data, bytes);
-}
-
-/* On the host, where a launch is over when it returns: each is timed. */
-static hr_status host_launch(hr_sequence *sequence, int64_t step) {
-    const double begun = hr_clock_seconds();
-    double before = begun;
-    for (int i = 0; i < sequence->item_count; i++) {
-        hr_sequence_item *item = &sequence->items[i];
-        if (!hr_sequence_goes_on(sequence, i))
-            return hr_fail(HR_CANCELLED, "a launch of a sequence was stopped");
-        HR_TRY(hr_sequence_item_fail(sequence, i, item_run(sequence, item, step)));
-        double now = hr_clock_seconds();
-        item->seconds += now - before;
-        item->launches++;
-        item->timed++;
-        item->ran = true;
-        before = now;
-    }
-    sequence->whole_seconds += before - begun;
-    sequence->calls_seconds += before - begun;
-    sequence->launches++;
-    sequence->timed_whole++;
-    sequence->timed_calls++;
-    return HR_OK;
-}
-
-static hr_status host_prepare(hr_sequence *sequence, int64_t step) {
-    hr_sequence_arrays made;
-    hr_shapes *shapes;
-    for (int i = 0; i < sequence->item_count; i++) {
-        hr_sequence_item *item = &sequence->items[i];
-        if (!hr_sequence_goes_on(sequence, i))
-            return hr_fail(HR_CANCELLED, "a sequence's preparing was stopped");
-        hr_status status = hr_sequence_arrays_make(sequence, item, step, &made);
-        if (status == HR_OK && item->kernel)
-            status = hr_kernel_execute_by(item->kernel, made.arrays, item->count, NULL, NULL, &shapes);
-        HR_TRY(hr_sequence_item_fail(sequence, i, status));
-        if (item->kernel) hr_shapes_release(item->kernel->shapes, shapes);
-        item->ran = true;
-    }
-    return HR_OK;
-}
-
 static hr_status launch_begin(hr_sequence *sequence, int64_t step, const char *function) {
     HR_TRY(hr_handle_check(sequence, HR_HANDLE_SEQUENCE, function));
+    if (!sequence->device->ops->replay)
+        return hr_fail(HR_NOT_AVAILABLE, "a sequence cannot be launched on %s", sequence->device->name);
     if (!sequence->planned) HR_TRY(hr_sequence_plan(sequence));
     sequence->step = step;
     if (sequence->made_ready) return HR_OK;
@@ -383,22 +369,19 @@ static hr_status launch_begin(hr_sequence *sequence, int64_t step, const char *f
 
 hr_status hr_sequence_prepare(hr_sequence *sequence, int64_t step) {
     HR_TRY(launch_begin(sequence, step, __func__));
-    return sequence->device->ops->replay ? hr_sequence_replay_prepare(sequence, step)
-                                         : host_prepare(sequence, step);
+    return hr_sequence_replay_prepare(sequence, step);
 }
 
 hr_status hr_sequence_launch(hr_sequence *sequence, int64_t step) {
     HR_TRY(launch_begin(sequence, step, __func__));
-    return sequence->device->ops->replay ? hr_sequence_replay_launch(sequence, step)
-                                         : host_launch(sequence, step);
+    return hr_sequence_replay_launch(sequence, step);
 }
 
 hr_status hr_sequence_launch_timed(hr_sequence *sequence, int64_t step, hr_sequence_timing timing) {
     HR_TRY(launch_begin(sequence, step, __func__));
     if ((unsigned)timing > HR_TIMING_CALLS)
         return hr_fail(HR_BAD_INPUT, "a launch is timed as a whole or by its calls, not as %d", (int)timing);
-    return sequence->device->ops->replay ? hr_sequence_replay_time(sequence, step, timing)
-                                         : host_launch(sequence, step);
+    return hr_sequence_replay_time(sequence, step, timing);
 }
 
 /* ---- checking ---- */
@@ -458,7 +441,7 @@ int64_t hr_sequence_launches(const hr_sequence *sequence) {
 
 size_t hr_sequence_memory(const hr_sequence *sequence) {
     return hr_handle_check(sequence, HR_HANDLE_SEQUENCE, __func__) == HR_OK
-               ? sequence->arena_size + sequence->scratch_size
+               ? sequence->arena_size + sequence->own_room + sequence->scratch_size
                : 0;
 }
 
@@ -472,12 +455,13 @@ hr_status hr_sequence_info_get(const hr_sequence *sequence, hr_sequence_info *ou
     HR_TRY(hr_pointer_check(out, "place for the result", __func__));
     hr_sequence_replay_counts(sequence, &counts);
     *out = (hr_sequence_info){.launches = sequence->launches,
-                              .memory = sequence->arena_size + sequence->scratch_size,
+                              .memory = hr_sequence_memory(sequence),
                               .seconds = mean(sequence->whole_seconds, sequence->timed_whole),
                               .calls_seconds = mean(sequence->calls_seconds, sequence->timed_calls),
                               .captures = counts.captures,
                               .patches = counts.patches,
                               .replays = counts.replays,
+                              .meetings = sequence->meetings,
                               .refusal = counts.refusal};
     return HR_OK;
 }

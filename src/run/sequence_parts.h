@@ -1,5 +1,5 @@
-/* A sequence from within: sequence.c builds it and runs it on the host, sequence_replay.c on devices that
- * replay, sequence_ready.c compiles for it. */
+/* A sequence from within: sequence.c builds it, sequence_ready.c compiles for it, sequence_replay.c runs it,
+ * sequence_own.c says what each thread does for itself. */
 #ifndef HR_RUN_SEQUENCE_PARTS_H
 #define HR_RUN_SEQUENCE_PARTS_H
 
@@ -8,8 +8,10 @@
 
 typedef struct hr_sequence_place {
     char *name;
-    size_t size, offset; /* bytes; offset: in the arena */
-    int first, last;     /* items that use it; first = -1: none yet */
+    size_t size;     /* bytes */
+    size_t at[2];    /* in the arena, and in each thread's own */
+    int first, last; /* items that use it; first = -1: none yet */
+    bool own;        /* each thread has one of its own */
 } hr_sequence_place;
 
 /* A call of a kernel, or a copy. */
@@ -21,7 +23,8 @@ typedef struct hr_sequence_item {
     bool ran;       /* before: its kernel is compiled */
     double seconds; /* of the launches that were timed */
     int64_t launches, timed;
-    bool set;          /* sequence_replay.c: the graph has it as it is at sequence->set_step */
+    bool each;         /* every thread does it for itself */
+    bool set;          /* sequence_replay.c: the replay has it as it is at sequence->set_step */
     hr_shapes *shapes; /* that serve it there; NULL: none */
 } hr_sequence_item;
 
@@ -41,6 +44,9 @@ struct hr_sequence {
     int buffer_room, item_room, array_room;
     void *arena;
     size_t arena_size;
+    void *own;                 /* the first thread's own arena; the next ones' are behind it */
+    size_t own_size, own_room; /* bytes of one, and of all */
+    bool meets;                /* it is run by several threads */
     bool planned;
     bool made_ready; /* what its calls need was compiled, or tried */
     int64_t step;    /* of the last launch */
@@ -49,14 +55,15 @@ struct hr_sequence {
     hr_progress_fn progress;
     void *progress_context;
 
-    /* Devices that replay. */
     hr_replay *replay;         /* NULL until needed */
-    hr_sequence_range *ranges; /* one an array, where there are copies */
+    hr_sequence_range *ranges; /* one an array, where it decides what waits for what */
     double *scalars;           /* one an array: what a scalar was when it was set */
     int64_t set_step;
-    void *scratch; /* of all calls, one after the other */
+    bool unordered; /* what waits for what is to be found anew */
+    void *scratch;  /* of all calls, one after the other */
     size_t scratch_size;
-    double *seconds; /* room for the times of a launch, one an item */
+    double *seconds;  /* room for the times of a launch, one an item */
+    int64_t meetings; /* of threads, in the last launch */
 };
 
 typedef struct hr_sequence_arrays {
@@ -65,6 +72,11 @@ typedef struct hr_sequence_arrays {
 } hr_sequence_arrays;
 
 /* ---- sequence.c ---- */
+
+/* Gives the buffers of one kind their places in at[own]; *size: what they take. */
+hr_status hr_sequence_places_find(hr_sequence *sequence, bool own, size_t *size);
+/* An arena of `size` bytes or more; *moved: what was in it is gone. */
+hr_status hr_sequence_room(hr_sequence *sequence, size_t size, void **arena, size_t *room, bool *moved);
 
 /* Those of an item at this step; HR_BAD_INPUT where one does not lie in its buffer, or where the sides of a
  * copy differ in their number of bytes. */
@@ -76,6 +88,8 @@ hr_status hr_sequence_item_fail(const hr_sequence *sequence, int i, hr_status st
 bool hr_sequence_goes_on(const hr_sequence *sequence, int i);
 /* Bytes from an array's first to past its last, 0 for an empty one. */
 size_t hr_sequence_copy_bytes(const hr_array *array);
+/* Whether an item writes its array `i`. */
+bool hr_sequence_item_writes(const hr_sequence_item *item, int i);
 
 /* ---- sequence_ready.c ---- */
 
@@ -91,5 +105,13 @@ hr_status hr_sequence_replay_time(hr_sequence *sequence, int64_t step, hr_sequen
 void hr_sequence_replay_counts(const hr_sequence *sequence, hr_replay_counts *out);
 /* Items or places are others now. */
 void hr_sequence_replay_drop(hr_sequence *sequence);
+
+/* ---- sequence_own.c ---- */
+
+/* Finds anew what each thread of a run does for itself, by the work of what serves the items. *changed:
+ * others than before; their buffers have other places then, and all items are to be set again. */
+hr_status hr_sequence_own_find(hr_sequence *sequence, bool *changed);
+/* Whether the array lies in a buffer that each thread has of its own. */
+bool hr_sequence_is_own(const hr_sequence *sequence, int array);
 
 #endif

@@ -136,6 +136,7 @@ hr_status hr_shapes_add(hr_shape_cache *cache, const hr_shape_key *key, const hr
     made->state = state;
     made->calls = 1;
     hr_status status = hr_prepared_sizes(kernel, state, extents, &made->threads, &made->scratch_size);
+    if (kernel->device->limits.little_work > 0) made->operations = hr_prepared_operations(state, extents);
     if (status == HR_OK) status = hr_prepared_launches(kernel, state, extents, &made->launches);
     if (status != HR_OK) {
         shapes_free(made);

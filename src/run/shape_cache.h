@@ -45,6 +45,7 @@ typedef struct hr_shapes {
     struct hr_prepared *state; /* of instance->kernel; several shapes may have one */
     int64_t *extents;          /* of the instance's function; in one allocation with `words` */
     int threads;
+    double operations; /* hr_prepared_operations; 0 on devices with grids */
     int64_t scratch_size;
     hr_launch *launches; /* at these extents, where they are not the state's own; NULL = they are */
     int calls;           /* that use it now */

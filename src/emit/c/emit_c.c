@@ -1,7 +1,7 @@
 /* A plan as one C file. In: a plan. Out: the source and the header of its public function.
  *
  * The file, top to bottom: what it is and how to call it, the prelude's sections in use, the arguments, one
- * static function a stage, the public function, and for the loader hr_entry().
+ * static function a stage, the public function, or for the loader hr_part().
  */
 #include "base/dtype.h"
 #include "emit/assumptions.h"
@@ -195,9 +195,9 @@ static void print_scratch_sizes(emitter *e) {
 
 /* ---- a run ---- */
 
+/* Threads wait for each other between the functions of a run. Behind the last one its caller sees to it. */
 static void print_call(emitter *e, int number, const char *suffix) {
     hr_print(e->p, "stage_%d%s(a, thread, count, work);", number, suffix);
-    hr_print(e->p, "thread_barrier();");
 }
 
 static void print_pieces(emitter *e, int number) {
@@ -217,13 +217,11 @@ static void print_pieces(emitter *e, int number) {
                  pieces, pieces, area);
     else
         hr_print(p, "    stage_%d(a, piece, count * %s, work%s);", number, pieces, area);
-    hr_print(p, "thread_barrier();");
 }
 
 static void print_end(emitter *e, int number) {
     hr_print(e->p, "stage_%d_end(a, thread, count, work, count%s);", number,
              e->functions[number].sums ? hr_format(e->p, " * pieces_%d", number) : "");
-    hr_print(e->p, "thread_barrier();");
 }
 
 static void print_places(emitter *e) {
@@ -256,23 +254,23 @@ static void print_thread(emitter *e) {
         hr_print(p, "work_share *const shares_%d = shares + %d * threads;", i, share++);
     }
     if (!shares_of(e)) hr_print(p, "(void)shares, (void)threads;");
+    bool behind = false; /* another function */
     for (int i = 0; i < e->plan->stage_count; i++) {
-        if (e->functions[i].begin) print_call(e, i, "_begin");
-        if (e->functions[i].pieces)
-            print_pieces(e, i);
-        else if (hr_schedule_run(e->plan, i).last == i)
-            print_call(e, i, "");
-        if (e->functions[i].end) print_end(e, i);
+        const bool pieces = e->functions[i].pieces, whole = !pieces && hr_schedule_run(e->plan, i).last == i;
+        const bool parts[] = {e->functions[i].begin, pieces || whole, e->functions[i].end};
+        for (int part = 0; part < 3; part++) {
+            if (!parts[part]) continue;
+            if (behind) hr_print(p, "thread_barrier();");
+            behind = true;
+            if (part == 2)
+                print_end(e, i);
+            else if (part == 1 && pieces)
+                print_pieces(e, i);
+            else
+                print_call(e, i, part ? "" : "_begin");
+        }
     }
 }
-
-/* What a thread of the program that loads this runs. */
-static const char part_text[] =
-    "typedef struct job {\n    const arguments *a;\n    char *work;\n    work_share *shares;\n    int64_t "
-    "threads;\n"
-    "} job;\n\nstatic void run_part(void *context, int64_t part, int64_t parts) {\n"
-    "    const job *all = context;\n"
-    "    run_thread(all->a, all->work, all->shares, all->threads, part, parts);\n}\n\n";
 
 static void print_run(emitter *e) {
     hr_printer *p = e->p;
@@ -288,22 +286,17 @@ static void print_run(emitter *e) {
                    hr_define(p, HR_IDENTIFIER, "run_thread"));
     print_with_extents(e, "a->", print_thread);
     hr_text_format(p->out, "}\n\n");
-    if (e->form == FORM_LOADED) hr_text_format(p->out, "%s", part_text);
+    if (e->form == FORM_LOADED) return;
     hr_text_format(p->out, "static void %s(arguments a, char *scratch, int threads) {\n",
                    hr_define(p, HR_IDENTIFIER, "run"));
     p->indent++;
     hr_print(p, "char *const work = place_locals(&a, scratch);");
     hr_print(p, "work_share shares[%d * threads + 1];", shares_of(e));
     hr_print(p, "memset(shares, 0, sizeof shares);");
-    if (e->form == FORM_LOADED) {
-        hr_print(p, "job all = {&a, work, shares, threads};");
-        hr_print(p, "hr_team->run(threads, run_part, &all);");
-    } else {
-        hr_print(p, "#ifdef _OPENMP");
-        hr_print(p, "#pragma omp parallel num_threads(threads)");
-        hr_print(p, "#endif");
-        hr_print(p, "run_thread(&a, work, shares, threads, thread_number(), thread_count());");
-    }
+    hr_print(p, "#ifdef _OPENMP");
+    hr_print(p, "#pragma omp parallel num_threads(threads)");
+    hr_print(p, "#endif");
+    hr_print(p, "run_thread(&a, work, shares, threads, thread_number(), thread_count());");
     p->indent--;
     hr_text_format(p->out, "}\n\n");
 }
@@ -364,6 +357,7 @@ static void print_part(emitter *e) {
     hr_print(p, "thread_barrier();");
     hr_print(p, "char *const work = place_locals(&a, scratch);");
     hr_print(p, "run_thread(&a, work, shares, parts, part, parts);");
+    hr_print(p, "thread_barrier();");
     hr_print(p, "const int code = (int)a.fault->access;");
     hr_print(p, "thread_barrier();");
     hr_print(p, "team_here = NULL;");
@@ -372,16 +366,19 @@ static void print_part(emitter *e) {
     hr_print(p, "}");
 }
 
+/* What device.h says of hr_part and hr_shares. */
 static void print_entry(emitter *e) {
     hr_printer *p = e->p;
     hr_text_format(p->out, "%s\n", (const char *)hr_c_loaded_launch_text);
-    hr_print(p,
-             "__attribute__((visibility(\"default\"))) int hr_entry(const launch *l, fault_record *fault) {");
+    hr_print(p, "__attribute__((visibility(\"default\"))) const int64_t hr_shares = %d;", shares_of(e));
+    hr_print(p, "__attribute__((visibility(\"default\"))) int hr_part(const launch *l, fault_record *fault,");
+    hr_print(p, "    work_share *shares, int64_t part, int64_t parts) {");
     p->indent++;
     hr_print(p, "arguments a = {0};");
     for (int i = 0; i < e->function->extent_count; i++)
         hr_print(p, "a.%s = l->extents[%d];", hr_emit_extent(p, i), i);
     print_refusal(e, "a.");
+    hr_print(p, "if (parts == 0) return 0;");
     int stride = 0;
     for (int t = 0; t < e->declared; t++) {
         const hr_tensor *tensor = &e->function->tensors[t];
@@ -396,7 +393,8 @@ static void print_entry(emitter *e) {
         stride += e->plan->source->tensors[t].rank;
     }
     hr_print(p, "a.fault = fault;");
-    hr_print(p, "run(a, l->scratch, (int)l->threads);");
+    hr_print(p, "char *const work = place_locals(&a, l->scratch);");
+    hr_print(p, "run_thread(&a, work, shares, l->threads, part, parts);");
     hr_print(p, "return 0;");
     p->indent--;
     hr_print(p, "}");

@@ -233,7 +233,6 @@ static void run_thread(const arguments *a, char *work, work_share *shares, int64
     stage_0(a, thread, count, work);
     thread_barrier();
     stage_0_end(a, thread, count, work, count);
-    thread_barrier();
 }
 
 static void run(arguments a, char *scratch, int threads) {
@@ -284,6 +283,7 @@ int kernel_k_part(int64_t n_M, int64_t n_N, const float *t_dy, const float *t_r,
     thread_barrier();
     char *const work = place_locals(&a, scratch);
     run_thread(&a, work, shares, parts, part, parts);
+    thread_barrier();
     const int code = (int)a.fault->access;
     thread_barrier();
     team_here = NULL;

@@ -397,7 +397,6 @@ static void run_thread(const arguments *a, char *work, work_share *shares, int64
     work_share *const shares_0 = shares + 0 * threads;
     for (int64_t piece, other = 0; (piece = work_piece(shares_0, pieces_0, thread, count, &other)) >= 0;)
         stage_0(a, piece, count * pieces_0, work);
-    thread_barrier();
 }
 
 static void run(arguments a, char *scratch, int threads) {
@@ -451,6 +450,7 @@ int kernel_k_part(int64_t n_M, int64_t n_N, const float *t_x, const float *t_w, 
     thread_barrier();
     char *const work = place_locals(&a, scratch);
     run_thread(&a, work, shares, parts, part, parts);
+    thread_barrier();
     const int code = (int)a.fault->access;
     thread_barrier();
     team_here = NULL;

@@ -162,7 +162,6 @@ static void run_thread(const arguments *a, char *work, work_share *shares, int64
                        int64_t count) {
     (void)shares, (void)threads;
     stage_0(a, thread, count, work);
-    thread_barrier();
 }
 
 static void run(arguments a, char *scratch, int threads) {
@@ -215,6 +214,7 @@ int kernel_k_part(int64_t n_T, int64_t n_C, int64_t n_V, const int32_t *t_at, co
     thread_barrier();
     char *const work = place_locals(&a, scratch);
     run_thread(&a, work, shares, parts, part, parts);
+    thread_barrier();
     const int code = (int)a.fault->access;
     thread_barrier();
     team_here = NULL;
