@@ -159,7 +159,7 @@ static void print_numbers(thin_printer *t) {
         hr_print(p, "        r[0] = word;");
     else
         hr_print(p,
-                 matrix->word_numbers == 8 ? "        thin_halves<thin_%s, %d, %d>(word, r);"
+                 matrix->word_numbers == 8 ? "        thin_halves_%s<%d, %d>(word, r);"
                                            : "        thin_whole_%s<%d, %d>(word, r);",
                  hr_dtype_name(t->gemm->dtype), matrix->flip, matrix->bias);
     hr_print(p, "    }");

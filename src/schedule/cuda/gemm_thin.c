@@ -85,7 +85,7 @@ static hr_status vectors_lie(const hr_plan *plan, const int64_t *extents, const 
 /* ---- registers ---- */
 
 /* Which number of a unit, byte by byte and low bits first, is in place `slot` of its registers: see
- * thin_halves() and its kin. */
+ * thin_halves_bf16() and its kin. */
 static int number_of(const hr_packed *matrix, int slot) {
     const int word = slot / matrix->word_numbers, at = slot % matrix->word_numbers, pair = at / 2;
     return matrix->word_numbers == 8 ? (word * 4 + pair % 2 * 2 + at % 2) * 2 + pair / 2 : slot;
