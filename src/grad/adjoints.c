@@ -110,7 +110,7 @@ static void give_softmax(statement_walk *walk, const hr_expr *node, hr_terms sum
     hr_algebra *algebra = walk->derivation->algebra;
     hr_expr *p = value_of(walk, node);
     const hr_index_set bound = hr_bound_indices(walk->derivation, node);
-    const hr_terms one = hr_terms_joined(algebra, sum);
+    const hr_terms one = hr_terms_joined(algebra, hr_terms_within(algebra, sum, p));
     const hr_terms weighted = hr_terms_times(algebra, one, p);
     hr_terms along = hr_terms_over(algebra, weighted, bound);
     along = hr_terms_in_scope(algebra, along, one.terms[0].scope);
@@ -330,6 +330,7 @@ static hr_terms statement_adjoint(statement_walk *walk) {
     for (int i = 0; i < statement->domain_count; i++)
         domain |= hr_index_bit(algebra, derivation->index_of[statement->domain[i]]);
     hr_terms sum = hr_terms_replace(algebra, adjoint->sum, statement->subscript_count, adjoint->axes, to);
+    sum = hr_terms_reduced(algebra, sum);
     if (sum.count > 1 && (hr_expr_find(statement->value, is_reduction, NULL) ||
                           hr_expr_find(statement->value, reads_wider, walk) || sums_in(algebra, sum) > 1))
         sum = hr_terms_joined(algebra, sum);

@@ -99,9 +99,10 @@ bool hr_split_linear(hr_algebra *algebra, hr_expr *expr, int index, hr_expr **fa
 
 /* ---- certain signs ---- */
 
-enum { MONOMIALS = 32, DEGREE = 4, DEPTH = 24 };
+enum { MONOMIALS = 32, DEGREE = 4, DEPTH = 24, QUOTIENTS_MOST = 16 };
 
-/* A number times extents, and at most one index. */
+/* A number times extents, and at most one index. An extent may be a quotient of extents, D // 2: those have
+ * the numbers behind the extents'. */
 typedef struct monomial {
     int64_t number;
     int index, degree, extents[DEGREE]; /* index -1: none; extents ascending */
@@ -142,8 +143,30 @@ static void form_add_product(form *to, const monomial *a, const monomial *b) {
     form_add(to, one);
 }
 
-static void form_of(const hr_expr *expr, int depth, form *out) {
+/* The number of a quotient of two that are extents or numbers; -1 = it is none. */
+static int quotient_number(hr_algebra *algebra, const hr_expr *expr) {
+    for (int i = 0; i < 2; i++)
+        if (expr->args[i]->op != HR_OP_EXTENT &&
+            !(expr->args[i]->op == HR_OP_NUMBER && expr->args[i]->whole > 0))
+            return -1;
+    if (!algebra->quotients)
+        algebra->quotients = hr_algebra_take(algebra, QUOTIENTS_MOST * sizeof *algebra->quotients);
+    int i = 0;
+    while (i < algebra->quotient_count && algebra->quotients[i] != expr)
+        i++;
+    if (i == QUOTIENTS_MOST) return -1;
+    if (i == algebra->quotient_count) algebra->quotients[algebra->quotient_count++] = expr;
+    return algebra->graph->function->extent_count + i;
+}
+
+static const hr_expr *quotient_of(const hr_algebra *algebra, int number) {
+    const int extents = algebra->graph->function->extent_count;
+    return number < extents ? NULL : algebra->quotients[number - extents];
+}
+
+static void form_of(hr_algebra *algebra, const hr_expr *expr, int depth, form *out) {
     form sides[2];
+    int quotient;
     out->count = 0;
     out->unsure = false;
     switch (depth ? expr->op : HR_OP_COUNT) {
@@ -156,6 +179,17 @@ static void form_of(const hr_expr *expr, int depth, form *out) {
     case HR_OP_INDEX:
         form_add(out, (monomial){.number = 1, .index = expr->index});
         return;
+    case HR_OP_FLOORDIV:
+        quotient = quotient_number(algebra, expr);
+        out->unsure = quotient < 0;
+        if (!out->unsure)
+            form_add(out, (monomial){.number = 1, .index = -1, .degree = 1, .extents = {quotient}});
+        return;
+    case HR_OP_NEG:
+        form_of(algebra, expr->args[0], depth - 1, out);
+        for (int i = 0; i < out->count; i++)
+            out->all[i].number = -out->all[i].number;
+        return;
     case HR_OP_ADD:
     case HR_OP_SUB:
     case HR_OP_MUL:
@@ -165,7 +199,7 @@ static void form_of(const hr_expr *expr, int depth, form *out) {
         return;
     }
     for (int i = 0; i < 2; i++)
-        form_of(expr->args[i], depth - 1, &sides[i]);
+        form_of(algebra, expr->args[i], depth - 1, &sides[i]);
     out->unsure = sides[0].unsure || sides[1].unsure;
     for (int i = 0; i < sides[0].count; i++)
         for (int j = 0; expr->op == HR_OP_MUL && j < sides[1].count; j++)
@@ -178,7 +212,7 @@ static void form_of(const hr_expr *expr, int depth, form *out) {
 }
 
 /* The least that a form can be: each index at the end of its range that makes it less. */
-static void form_least(const hr_function *function, const form *all, form *out) {
+static void form_least(hr_algebra *algebra, const form *all, form *out) {
     form extent;
     out->count = 0;
     out->unsure = all->unsure;
@@ -191,11 +225,56 @@ static void form_least(const hr_function *function, const form *all, form *out) 
             form_add(out, one);
             continue;
         }
-        form_of(function->indices[index].extent, DEPTH, &extent);
+        form_of(algebra, algebra->graph->function->indices[index].extent, DEPTH, &extent);
         form_add(&extent, (monomial){.number = -1, .index = -1});
         out->unsure |= extent.unsure;
         for (int e = 0; e < extent.count; e++)
             form_add_product(out, &one, &extent.all[e]);
+    }
+}
+
+static void remove_extent(monomial *one, int number) {
+    int kept = 0;
+    bool removed = false;
+    for (int i = 0; i < one->degree; i++) {
+        const bool skip = !removed && one->extents[i] == number;
+        removed = removed || skip;
+        if (!skip) one->extents[kept++] = one->extents[i];
+    }
+    one->degree = kept;
+}
+
+static bool has_extent(const monomial *one, int number) {
+    for (int i = 0; i < one->degree; i++)
+        if (one->extents[i] == number) return true;
+    return false;
+}
+
+/* The monomial without its quotient, at the end of its range that makes it less: (a // b) * b is at most a,
+ * and a // b is not negative. */
+static void quotient_least(hr_algebra *algebra, monomial one, int number, form *out) {
+    const hr_expr *quotient = quotient_of(algebra, number), *by = quotient->args[1];
+    form dividend;
+    remove_extent(&one, number);
+    if (one.number >= 0) return;
+    form_of(algebra, quotient->args[0], DEPTH, &dividend);
+    if (by->op == HR_OP_NUMBER && one.number % by->whole == 0) one.number /= by->whole;
+    if (by->op == HR_OP_EXTENT && has_extent(&one, by->extent)) remove_extent(&one, by->extent);
+    form_add_product(out, &one, dividend.all);
+}
+
+static void quotients_least(hr_algebra *algebra, const form *all, form *out) {
+    out->count = 0;
+    out->unsure = all->unsure;
+    for (int i = 0; i < all->count; i++) {
+        const monomial *one = &all->all[i];
+        int last = one->degree ? one->extents[one->degree - 1] : 0;
+        if (!one->number || !one->degree || !quotient_of(algebra, last))
+            form_add(out, *one);
+        else if (one->degree > 1 && quotient_of(algebra, one->extents[one->degree - 2]))
+            out->unsure = true;
+        else
+            quotient_least(algebra, *one, last, out);
     }
 }
 
@@ -212,7 +291,8 @@ static hr_expr *monomial_made(hr_algebra *algebra, const monomial *one) {
     for (int i = 0; i < one->degree; i++) {
         hr_expr *extent =
             hr_graph_intern(graph, &(hr_expr){.op = HR_OP_EXTENT, .type = HR_I64, .extent = one->extents[i]});
-        product = product_made(algebra, product, extent);
+        const hr_expr *quotient = quotient_of(algebra, one->extents[i]);
+        product = product_made(algebra, product, quotient ? (hr_expr *)quotient : extent);
     }
     return one->index < 0 ? product : product_made(algebra, product, hr_graph_index_value(graph, one->index));
 }
@@ -240,7 +320,7 @@ hr_expr *hr_whole_remade(hr_algebra *algebra, const hr_expr *node, hr_expr *cons
     hr_expr *made = hr_graph_with_args(algebra->graph, node, args);
     if (node->type != HR_I64 || (node->op != HR_OP_ADD && node->op != HR_OP_SUB && node->op != HR_OP_MUL))
         return made;
-    form_of(made, DEPTH, &all);
+    form_of(algebra, made, DEPTH, &all);
     for (int i = 0; i < all.count; i++)
         all.unsure = all.unsure || all.all[i].number == INT64_MIN;
     return all.unsure ? made : form_made(algebra, &all);
@@ -270,9 +350,10 @@ bool hr_is_certain(hr_algebra *algebra, const hr_expr *condition) {
 }
 
 bool hr_is_never_negative(hr_algebra *algebra, hr_expr *expr) {
-    form all, least;
-    form_of(expr, DEPTH, &all);
-    form_least(algebra->graph->function, &all, &least);
+    form all, bounded, least;
+    form_of(algebra, expr, DEPTH, &all);
+    form_least(algebra, &all, &bounded);
+    quotients_least(algebra, &bounded, &least);
     if (least.unsure) return false;
     int64_t number = 0;
     for (int i = 0; i < least.count; i++) { /* extents are at least 1 */
@@ -327,9 +408,18 @@ static bool follows(hr_algebra *algebra, hr_expr *expr, const assumption *known)
     return false;
 }
 
+/* h // (H // G) where h goes over H, on an axis of G: inside where G divides H, and wherever else the kernel
+ * itself goes beyond it. */
+static bool is_shared_head(hr_algebra *algebra, const hr_expr *subscript, const hr_expr *extent) {
+    const hr_expr *index = subscript->args[0], *by = subscript->args[1];
+    return index->op == HR_OP_INDEX && by->op == HR_OP_FLOORDIV && by->args[1] == extent &&
+           by->args[0] == algebra->graph->function->indices[index->index].extent;
+}
+
 static bool stays_inside(const range_question *q, hr_expr *subscript, hr_expr *extent) {
     hr_algebra *algebra = q->algebra;
     const bool divided = subscript->op == HR_OP_FLOORDIV, rest = subscript->op == HR_OP_MOD;
+    if (divided && is_shared_head(algebra, subscript, extent)) return true;
     if ((divided || rest) && subscript->args[1]->op == HR_OP_NUMBER && subscript->args[1]->whole > 0) {
         hr_expr *divisor = subscript->args[1];
         if (rest) return is_at_least(algebra, extent, divisor, 0);

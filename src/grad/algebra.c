@@ -301,23 +301,6 @@ static hr_term term_of_base(hr_algebra *algebra, hr_expr *base, int power) {
     return (hr_term){.coefficient = 1, .factor_count = 1, .factors = factor};
 }
 
-static bool implies(const hr_expr *condition, const hr_expr *guard) {
-    if (condition == guard) return true;
-    return condition->op == HR_OP_AND &&
-           (implies(condition->args[0], guard) || implies(condition->args[1], guard));
-}
-
-/* A factor is 0 where the guard does not hold. */
-static bool is_implied(const hr_term *term, const hr_expr *guard) {
-    for (int f = 0; f < term->factor_count; f++) {
-        const hr_expr *base = term->factors[f].base;
-        if (term->factors[f].power > 0 && base->op == HR_OP_WHERE && hr_expr_is_zero(base->args[2]) &&
-            implies(base->args[0], guard))
-            return true;
-    }
-    return false;
-}
-
 static hr_term term_product(hr_algebra *algebra, const hr_term *a, const hr_term *b) {
     hr_term product = {.coefficient = a->coefficient * b->coefficient, .scope = a->scope | b->scope};
     product.factors =
@@ -335,7 +318,7 @@ static hr_term term_product(hr_algebra *algebra, const hr_term *a, const hr_term
         const int left = i < a->guard_count ? a->guards[i]->id : INT32_MAX;
         const int right = j < b->guard_count ? b->guards[j]->id : INT32_MAX;
         product.guards[product.guard_count] = left <= right ? a->guards[i++] : b->guards[j++];
-        product.guard_count += !is_implied(&product, product.guards[product.guard_count]);
+        product.guard_count += !hr_term_implies(&product, product.guards[product.guard_count]);
         j += left == right;
     }
     return product;
@@ -518,11 +501,18 @@ static hr_terms chosen(hr_algebra *algebra, const hr_expr *side) {
     return nested ? as_factor(algebra, side) : sum;
 }
 
+/* An exponential, or that over what is one a row. */
+static bool is_weight(hr_algebra *algebra, const hr_expr *node) {
+    return node->op == HR_OP_EXP ||
+           (node->op == HR_OP_DIV && node->args[0]->op == HR_OP_EXP && node->args[1]->op != HR_OP_POW &&
+            hr_free_indices(algebra, node->args[1]));
+}
+
 /* A masked exponential stays one value: what it is multiplied with is a matrix product. */
 static hr_terms of_where(hr_algebra *algebra, const hr_expr *node) {
     hr_expr *condition = node->args[0];
     double value;
-    if (node->args[1]->op == HR_OP_EXP)
+    if (is_weight(algebra, node->args[1]))
         return sum_of_term(algebra, term_of_base(algebra, (hr_expr *)node, 1));
     if (is_number(node->args[2], &value) && value == 0)
         return hr_terms_guard(algebra, chosen(algebra, node->args[1]), condition);
@@ -554,6 +544,7 @@ static hr_terms new_sum_of(hr_algebra *algebra, const hr_expr *expr) {
     case HR_OP_MUL:
         return of_product(algebra, expr->args[0], expr->args[1]);
     case HR_OP_DIV:
+        if (is_weight(algebra, expr)) break;
         return hr_terms_divide(algebra, as_factor(algebra, expr->args[0]), expr->args[1]);
     case HR_OP_POW:
         if (is_whole_power(expr->args[1])) return of_power(algebra, expr->args[0], (int)expr->args[1]->whole);

@@ -47,6 +47,10 @@ typedef struct hr_algebra {
     struct hr_known_value *made; /* sums that statements make, and what they become there */
     int held_count, held_capacity;
     struct hr_held_value *held;
+    int quotient_count;
+    const hr_expr **quotients; /* of extents, as linear forms have them */
+    int like_count;
+    hr_expr **like; /* elements of the source's tensors: locals over the same indices are laid out so */
     int sum_capacity;
     struct hr_known_sum *sums; /* what nodes are as sums */
 } hr_algebra;
@@ -136,10 +140,18 @@ hr_terms hr_terms_divide(hr_algebra *algebra, hr_terms sum, const hr_expr *divis
 hr_terms hr_terms_guard(hr_algebra *algebra, hr_terms sum, hr_expr *condition);
 /* The same with all in one term: common factors in front, the rest in brackets. */
 hr_terms hr_terms_joined(hr_algebra *algebra, hr_terms sum);
+/* a / (a + b) + b / (a + b) is 1. */
+hr_terms hr_terms_reduced(hr_algebra *algebra, hr_terms sum);
+/* The same times `factor`: without the guards outside of which that is 0. */
+hr_terms hr_terms_within(hr_algebra *algebra, hr_terms sum, const hr_expr *factor);
+/* exp(s - m) / t is one value where it is multiplied with what else the sum goes over: a matrix product. */
+hr_terms hr_term_with_weights(hr_algebra *algebra, const hr_term *term, hr_index_set over);
 /* The same terms with these indices open around them. */
 hr_terms hr_terms_in_scope(hr_algebra *algebra, hr_terms sum, hr_index_set scope);
 hr_terms hr_terms_replace(hr_algebra *algebra, hr_terms sum, int count, const int *from, hr_expr *const *to);
 hr_index_set hr_term_free(hr_algebra *algebra, const hr_term *term);
+/* The term is 0 where the guard does not hold. */
+bool hr_term_implies(const hr_term *term, const hr_expr *guard);
 /* The same factors under the same guards, whatever the numbers are. */
 bool hr_term_is_like(const hr_term *a, const hr_term *b);
 

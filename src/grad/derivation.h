@@ -144,6 +144,11 @@ hr_status hr_tangents(hr_derivation *derivation, int *count, hr_gradient_stateme
 /* The local as a result of the forward kernel: one that its statement rounds to 16 bits has these. */
 void hr_saved_as(const hr_function *source, int local, hr_tensor *out);
 
+/* ---- scores.c ---- */
+
+/* Whether the function has attention; of its tensors which are scores, of its extents which count keys. */
+bool hr_scores_find(const hr_function *function, bool *scores, bool *keys);
+
 /* ---- gradient.c ---- */
 
 /* The result is one whose gradient is asked for. */

@@ -288,6 +288,18 @@ static hr_term term_held(const rereading *outer, const hr_term *term) {
     return rest.count == 1 ? rest.terms[0] : *term;
 }
 
+static hr_visit is_data(const hr_expr *node, const void *nothing) {
+    (void)nothing;
+    return hr_visit_until(node->op == HR_OP_ELEMENT || node->op == HR_OP_INDEX);
+}
+
+/* h // (H // G): heads that share a key. Each key asks all heads, which adds them up in one order. */
+static bool is_shared(const solver *s, const hr_expr *subscript) {
+    return (subscript->op == HR_OP_FLOORDIV || subscript->op == HR_OP_MOD) &&
+           subscript->args[0]->op == HR_OP_INDEX && open_indices(s, subscript->args[0]) &&
+           !hr_expr_find(subscript->args[1], is_data, NULL);
+}
+
 /* Indices of the access that are summed. */
 static hr_index_set summed_indices(const solver *s) {
     return (s->scope & ~s->solved) | s->more;
@@ -363,7 +375,7 @@ hr_terms hr_gather(hr_algebra *algebra, hr_terms sum, int count, hr_expr *const 
     solve_axes(s, count, subscripts, axes, done);
     for (int a = 0; a < count; a++)
         if (!done[a]) {
-            *scatters = *scatters || open_indices(s, subscripts[a]);
+            *scatters = *scatters || (open_indices(s, subscripts[a]) && !is_shared(s, subscripts[a]));
             guard(s, HR_OP_EQ, value_of(s, axes[a]), subscripts[a]);
         }
     for (int g = 0; g < s->guard_count; g++) /* solved indices stand in them, too */

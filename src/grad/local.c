@@ -26,15 +26,53 @@ static hr_visit note_order(void *context, const hr_expr *node) {
     return HR_VISIT_PAST;
 }
 
-/* As what it is made from lies in memory, where one element has all of the indices. */
+/* The last axis of the widest element that is no part of a sum. */
+static hr_visit note_last(void *context, const hr_expr *node) {
+    index_order *order = context;
+    if (hr_op_is_reduction(node->op)) return HR_VISIT_PAST;
+    if (node->op != HR_OP_ELEMENT || node->arg_count <= order->count) return HR_VISIT_ON;
+    const hr_expr *last = node->args[node->arg_count - 1];
+    if (last->op != HR_OP_INDEX || !(order->wanted & hr_index_bit(order->algebra, last->index)))
+        return HR_VISIT_ON;
+    order->count = node->arg_count;
+    order->indices[0] = last->index;
+    return HR_VISIT_PAST;
+}
+
+/* Of those that are not rounded for the product at hand. */
+static hr_visit note_last_plain(void *context, const hr_expr *node) {
+    return node->op == HR_OP_CONVERT ? HR_VISIT_PAST : note_last(context, node);
+}
+
+/* A product's columns are those of the operand that is as it lies: they come last, and its rows follow each
+ * other. */
+static void order_columns(hr_algebra *algebra, const hr_expr *value, hr_index_set set, int count, int *out) {
+    index_order last = {.algebra = algebra, .wanted = set};
+    if (value->op == HR_OP_CONVERT) value = value->args[0];
+    if (value->op != HR_OP_REDUCE_SUM) return;
+    hr_expr_visit(value->args[0], note_last_plain, &last);
+    if (!last.count) hr_expr_visit(value->args[0], note_last, &last);
+    for (int i = 0; last.count && i + 1 < count; i++)
+        if (out[i] == last.indices[0]) {
+            memmove(&out[i], &out[i + 1], (size_t)(count - 1 - i) * sizeof *out);
+            out[count - 1] = last.indices[0];
+        }
+}
+
+/* As what it is made from lies in memory, or what it is like, where one element has all of the indices. */
 static int order_indices(hr_algebra *algebra, const hr_expr *value, hr_index_set set, int *out) {
     index_order order = {.algebra = algebra, .wanted = set};
     hr_expr_visit(value, note_order, &order);
-    if (order.count < __builtin_popcountll(set)) order.count = 0;
+    const int wanted = __builtin_popcountll(set);
+    for (int i = 0; i < algebra->like_count && order.count < wanted; i++)
+        note_order(&order, algebra->like[i]);
+    if (order.count < wanted) order.count = 0;
     memcpy(out, order.indices, (size_t)order.count * sizeof *out);
     for (int i = 0; i < order.count; i++)
         set &= ~hr_index_bit(algebra, out[i]);
-    return order.count + hr_index_list(algebra, set, out + order.count);
+    const int count = order.count + hr_index_list(algebra, set, out + order.count);
+    if (!order.count) order_columns(algebra, value, set, count, out);
+    return count;
 }
 
 hr_expr *hr_local_create(hr_algebra *algebra, const char *name, const hr_expr *value, hr_index_set set) {

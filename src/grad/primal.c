@@ -60,7 +60,8 @@ static hr_visit is_reduction(const hr_expr *node, const void *nothing) {
     return hr_visit_until(hr_op_is_reduction(node->op));
 }
 
-/* A local is written out; one with a reduction that is read at other places stays a local. */
+/* A local is written out; one with a reduction, or one that is rounded for products, stays a local where it
+ * is read at other places. */
 static hr_expr *element(hr_derivation *derivation, const hr_expr *node, hr_expr *const *args) {
     const hr_tensor *tensor = &derivation->source->tensors[node->tensor];
     const int s = derivation->statement_of[node->tensor];
@@ -75,7 +76,8 @@ static hr_expr *element(hr_derivation *derivation, const hr_expr *node, hr_expr 
         from[i] = derivation->index_of[statement->domain[i]];
         plain = plain && args[i]->op == HR_OP_INDEX && args[i]->index == from[i];
     }
-    if (!plain && hr_expr_find(value, is_reduction, NULL)) value = hr_hold(derivation->algebra, value);
+    if (!plain && (hr_rounds_to_half(value) || hr_expr_find(value, is_reduction, NULL)))
+        value = hr_hold(derivation->algebra, value);
     return hr_replace_indices(derivation->algebra, value, statement->domain_count, from, args);
 }
 
@@ -282,8 +284,35 @@ bool hr_rounds_to_half(const hr_expr *value) {
 static hr_expr *normal_sum(hr_algebra *algebra, hr_expr *value) {
     if (value->op != HR_OP_REDUCE_SUM) return value;
     const hr_index_set bound = hr_index_bits(algebra, value);
-    return hr_make_reduction(algebra, HR_OP_REDUCE_SUM, bound,
-                             hr_terms_compose(algebra, hr_terms_of(algebra, value->args[0])));
+    hr_terms body = hr_terms_of(algebra, value->args[0]);
+    if (body.count == 1) body = hr_term_with_weights(algebra, body.terms, bound);
+    return hr_make_reduction(algebra, HR_OP_REDUCE_SUM, bound, hr_terms_compose(algebra, body));
+}
+
+/* o = sum[j](p * v) / t is the sum over t: whoever wants the sum has it as o * t. */
+static void know_part(hr_algebra *algebra, const hr_expr *sum, hr_expr *element) {
+    if (sum->op != HR_OP_REDUCE_SUM) return;
+    const hr_terms all =
+        hr_terms_over(algebra, hr_terms_of(algebra, sum->args[0]), hr_index_bits(algebra, sum));
+    if (all.count != 1 || all.terms->guard_count) return;
+    hr_term rest = *all.terms;
+    hr_expr *part = NULL;
+    rest.factors = hr_algebra_take(algebra, (size_t)rest.factor_count * sizeof(hr_factor));
+    rest.factor_count = 0;
+    for (int f = 0; f < all.terms->factor_count; f++) {
+        const hr_factor factor = all.terms->factors[f];
+        if (factor.power < 0) {
+            rest.factors[rest.factor_count++] = factor;
+        } else if (!part && factor.power == 1 && factor.base->op == HR_OP_REDUCE_SUM) {
+            part = factor.base;
+        } else {
+            return; /* it may be 0 */
+        }
+    }
+    if (!part || part == sum) return;
+    const hr_terms whole =
+        hr_terms_divide(algebra, hr_terms_of(algebra, element), hr_term_compose(algebra, &rest));
+    hr_known_add(algebra, part, hr_terms_compose(algebra, whole));
 }
 
 /* A position fits the whole-number dtype that it is stored in. */
@@ -326,6 +355,28 @@ static void statement_prepare(hr_derivation *derivation, int s) {
     hr_known_add(algebra, value, element);
     hr_expr *normal = normal_sum(algebra, value);
     if (normal != value) hr_known_add(algebra, normal, element);
+    know_part(algebra, normal, element);
+}
+
+/* What each statement gives its values, as it lies. */
+static void orders_prepare(hr_derivation *derivation) {
+    hr_algebra *algebra = derivation->algebra;
+    const hr_function *source = derivation->source;
+    algebra->like = hr_algebra_take(algebra, ((size_t)source->statement_count + 1) * sizeof *algebra->like);
+    for (int s = 0; s < source->statement_count; s++) {
+        const hr_statement *statement = &source->statements[s];
+        hr_expr *subscripts[HR_RANK_MAX];
+        bool plain = statement->subscript_count > 0;
+        for (int a = 0; a < statement->subscript_count; a++) {
+            plain = plain && statement->subscripts[a]->op == HR_OP_INDEX;
+            if (plain)
+                subscripts[a] = hr_graph_index_value(derivation->graph,
+                                                     derivation->index_of[statement->subscripts[a]->index]);
+        }
+        if (plain)
+            algebra->like[algebra->like_count++] = hr_graph_element(derivation->graph, statement->tensor,
+                                                                    statement->subscript_count, subscripts);
+    }
 }
 
 hr_status hr_primal_prepare(hr_derivation *derivation) {
@@ -338,6 +389,7 @@ hr_status hr_primal_prepare(hr_derivation *derivation) {
         .graph = derivation->graph, .before = primal_before, .after = primal_after, .context = derivation};
     indices_unify(derivation);
     hr_adjoints_begin(derivation); /* cotangents have the first numbers, and so stand first in products */
+    orders_prepare(derivation);
     for (int s = 0; s < source->statement_count && !derivation->graph->full; s++) {
         const hr_statement *statement = &source->statements[s];
         if (statement->value->op == HR_OP_TOPK && !derivation->saved[statement->tensor])

@@ -1,6 +1,7 @@
 /* Operands of the matrix products of a derived kernel. In: the body of a sum; statements. Out: the same,
  * where a computed operand is rounded to the 16 bits of the other one, once where it can be.
  */
+#include "grad/affine.h"
 #include "grad/derivation.h"
 #include "ir/types.h"
 #include "ir/visit.h"
@@ -38,28 +39,78 @@ static bool is_rounded(const hr_derivation *derivation, const hr_expr *element) 
     return rounding_of(derivation, element) != NULL;
 }
 
+typedef struct rounded_search {
+    const hr_expr *element;
+    const hr_expr *rounding;
+} rounded_search;
+
+static hr_visit find_rounded(void *context, const hr_expr *node) {
+    rounded_search *s = context;
+    if (hr_rounds_to_half(node) && node->args[0] == s->element) s->rounding = node;
+    return HR_VISIT_ON;
+}
+
+/* How another product takes the element. */
+static const hr_expr *rounding_elsewhere(const hr_derivation *derivation, const hr_expr *element) {
+    const hr_function *function = derivation->algebra->graph->function;
+    rounded_search s = {element, NULL};
+    for (int i = 0; i < function->statement_count && !s.rounding; i++)
+        hr_expr_visit(function->statements[i].value, find_rounded, &s);
+    return s.rounding;
+}
+
+static bool is_computed(const hr_derivation *derivation, const hr_expr *side) {
+    side = hr_expr_within(side);
+    return side->op == HR_OP_ELEMENT && side->type == HR_F32 &&
+           derivation->algebra->graph->function->tensors[side->tensor].role == HR_ROLE_LOCAL &&
+           side->tensor >= derivation->source->tensor_count && !hr_is_cotangent(derivation, side->tensor);
+}
+
+/* where(c, a * b, 0) is where(c, a, 0) * b, if `a` is computed and has all indices of the condition. */
+static void sides_of(hr_derivation *derivation, hr_expr *body, hr_expr **sides) {
+    hr_algebra *algebra = derivation->algebra;
+    sides[0] = sides[1] = NULL;
+    hr_expr *product = body->op == HR_OP_WHERE && hr_expr_is_zero(body->args[2]) ? body->args[1] : body;
+    if (product->op != HR_OP_MUL) return;
+    if (product == body) {
+        for (int i = 0; i < 2; i++)
+            sides[i] = body->args[i];
+        return;
+    }
+    const hr_index_set asked = hr_free_indices(algebra, body->args[0]);
+    for (int i = 0; i < 2 && !sides[0]; i++) {
+        hr_expr *within[] = {body->args[0], product->args[i], body->args[2]};
+        if (!is_computed(derivation, product->args[i]) ||
+            (asked & ~hr_free_indices(algebra, product->args[i])) || !hr_is_in_range(algebra, product))
+            continue;
+        sides[i] = hr_make(algebra, HR_OP_WHERE, 3, within);
+        sides[1 - i] = product->args[1 - i];
+    }
+}
+
 /* The body of a sum over `bound` as a matrix product's; the same where it is none. */
 hr_expr *hr_product_rounded(hr_derivation *derivation, hr_expr *body, hr_index_set bound) {
-    if (body->op != HR_OP_MUL) return body;
-    hr_expr *sides[2] = {body->args[0], body->args[1]};
+    hr_graph *graph = derivation->algebra->graph;
+    hr_expr *sides[2];
+    sides_of(derivation, body, sides);
+    if (!sides[0]) return body;
     const hr_index_set left = hr_free_indices(derivation->algebra, sides[0]),
                        right = hr_free_indices(derivation->algebra, sides[1]);
     if ((left & right & bound) != bound || !(left & ~right) || !(right & ~left)) return body;
+    for (int i = 0; i < 2; i++) { /* one that is rounded already says how the other one is */
+        const hr_expr *rounding = rounding_elsewhere(derivation, sides[i]);
+        if (rounding && is_computed(derivation, sides[i]))
+            sides[i] = hr_graph_with_args(graph, rounding, &sides[i]);
+    }
     for (int i = 0; i < 2; i++) {
-        const hr_expr *other = body->args[1 - i];
-        const bool computed =
-            sides[i]->op == HR_OP_ELEMENT && sides[i]->type == HR_F32 &&
-            derivation->algebra->graph->function->tensors[sides[i]->tensor].role == HR_ROLE_LOCAL &&
-            sides[i]->tensor >= derivation->source->tensor_count &&
-            !hr_is_cotangent(derivation, sides[i]->tensor);
-        if (!computed || is_rounded(derivation, sides[i])) continue;
+        const hr_expr *other = sides[1 - i];
+        if (!is_computed(derivation, sides[i]) || is_rounded(derivation, sides[i])) continue;
         if (is_declared(derivation, other))
             sides[i] = rounded_like(derivation, sides[i], other);
         else if (rounding_of(derivation, other))
-            sides[i] =
-                hr_graph_with_args(derivation->algebra->graph, rounding_of(derivation, other), &sides[i]);
+            sides[i] = hr_graph_with_args(graph, rounding_of(derivation, other), &sides[i]);
     }
-    return hr_graph_with_args(derivation->algebra->graph, body, sides);
+    return hr_make_binary(derivation->algebra, HR_OP_MUL, sides[0], sides[1]);
 }
 
 /* ---- rounded once ---- */

@@ -12,6 +12,7 @@
 #include "base/memory.h"
 #include "grad/derivation.h"
 #include "ir/extent.h"
+#include "ir/extent_form.h"
 #include "ir/types.h"
 
 #include <string.h>
@@ -57,6 +58,17 @@ static int indices_of(naming *n, const hr_expr *value, int *out) {
     return count;
 }
 
+/* An element is not in range just so: a choice around it may say where it is read. */
+static hr_visit is_conditional(const hr_expr *node, const void *context) {
+    const hr_function *function = context;
+    for (int a = 0; node->op == HR_OP_ELEMENT && a < node->arg_count; a++)
+        if (node->args[a]->op != HR_OP_INDEX ||
+            !hr_extent_identical(function->indices[node->args[a]->index].extent,
+                                 function->tensors[node->tensor].shape[a]))
+            return HR_VISIT_STOP;
+    return HR_VISIT_ON;
+}
+
 /* The element of a local that holds the value; NULL: it can have none. */
 static hr_expr *named(naming *n, const char *name, hr_expr *value) {
     hr_graph *graph = n->graph;
@@ -64,7 +76,8 @@ static hr_expr *named(naming *n, const char *name, hr_expr *value) {
     hr_expr *shape[HR_RANK_MAX], *subscripts[HR_RANK_MAX];
     for (int i = 0; i < n->count; i++)
         if (n->value[i] == value) return n->element[i];
-    const int count = n->chooses || n->count == LOCALS_MOST ? -1 : indices_of(n, value, indices);
+    const bool read_elsewhere = n->chooses && hr_expr_find(value, is_conditional, graph->function);
+    const int count = read_elsewhere || n->count == LOCALS_MOST ? -1 : indices_of(n, value, indices);
     if (count < 0) return NULL;
     for (int i = 0; i < count; i++) {
         shape[i] = graph->function->indices[indices[i]].extent;
@@ -107,11 +120,30 @@ static hr_expr *rounded_as_given(const naming *n, const hr_expr *activation, hr_
                                                 .args = &value});
 }
 
+static hr_visit is_float_element(const hr_expr *node, const void *nothing) {
+    (void)nothing;
+    return hr_visit_until(node->op == HR_OP_ELEMENT && hr_type_is_float(node->type));
+}
+
+/* Which factor is a sum of products that a gate is multiplied with: the gate's gradient wants that; -1 =
+ * none.
+ */
+static int gated_factor(const hr_expr *node, hr_expr *const *args) {
+    for (int i = 0; i < 2 && node->op == HR_OP_MUL; i++)
+        if (is_product(args[i], NULL) == HR_VISIT_STOP && hr_expr_find(args[1 - i], is_float_element, NULL))
+            return i;
+    return -1;
+}
+
 static hr_expr *with_names(void *context, const hr_expr *node, hr_expr *const *args) {
     naming *n = context;
-    hr_expr *inner =
-        is_activation(node, args[0]) ? named(n, "pre", rounded_as_given(n, node, args[0])) : NULL;
-    hr_expr *made = hr_graph_with_args(n->graph, node, inner ? &inner : args);
+    hr_expr *inner[HR_ARGS_MOST];
+    const int gated = gated_factor(node, args), arg = gated < 0 ? 0 : gated;
+    const bool wanted = gated >= 0 || is_activation(node, args[0]);
+    hr_expr *name = wanted ? named(n, "pre", rounded_as_given(n, node, args[arg])) : NULL;
+    for (int i = 0; name && i < node->arg_count; i++)
+        inner[i] = i == arg ? name : args[i];
+    hr_expr *made = hr_graph_with_args(n->graph, node, name ? inner : args);
     if (node->op == HR_OP_SOFTMAX)
         named(n, "lse",
               hr_graph_reduce(n->graph, HR_OP_REDUCE_LOGSUMEXP, node->type, node->bound_count, node->bound,
@@ -247,22 +279,28 @@ static void reconsider(weighing *w, int i) {
         w->saved[i] = !w->saved[i];
 }
 
-static void locals_find(weighing *w) {
+/* Scores are never saved, and keys are as many as rows of a matrix. */
+static void locals_find(weighing *w, hr_arena *arena) {
     const hr_function *function = w->function;
+    bool *scores = hr_arena_alloc(arena, (size_t)function->tensor_count + 1);
+    bool *keys = hr_arena_alloc(arena, (size_t)function->extent_count + 1);
+    const bool attention = hr_scores_find(function, scores, keys);
     for (int s = 0; s < function->statement_count; s++) {
         const int tensor = function->statements[s].tensor;
         if (function->tensors[tensor].role == HR_ROLE_LOCAL && w->count < LOCALS_MOST &&
-            function->statements[s].store == HR_STORE_WHOLE &&
+            function->statements[s].store == HR_STORE_WHOLE && !(attention && scores[tensor]) &&
             hr_type_is_float(function->tensors[tensor].dtype))
             w->locals[w->count++] = tensor;
     }
+    for (int i = 0; i < function->extent_count; i++)
+        if (attention && keys[i]) w->extents[i] = EXTENT_USUAL;
 }
 
 /* ---- all of it ---- */
 
-static void choose(weighing *w) {
-    locals_find(w);
+static void choose(weighing *w, hr_arena *arena) {
     extents_choose(w);
+    locals_find(w, arena);
     if (!w->count || !cost(w, &w->least)) return;
     for (int i = 0; i < w->count; i++)
         reconsider(w, i);
@@ -282,7 +320,7 @@ hr_status hr_gradient_choose(const hr_function *function, const hr_gradient_opti
     w.list = hr_arena_alloc(arena, room);
     w.extents = hr_arena_alloc(arena, ((size_t)function->extent_count + 1) * sizeof *w.extents);
     w.options.save = w.list;
-    choose(&w);
+    choose(&w, arena);
     HR_TRY(hr_memory_status(before, "deriving a kernel"));
     list_write(&w);
     out->function = *w.list ? w.function : function;

@@ -410,6 +410,44 @@ static hr_terms settled_term(sharing *s, const hr_term *term, bool alone);
 
 static hr_expr *settled_factor(sharing *s, hr_expr *base, bool stays);
 
+static hr_visit is_float(const hr_expr *node, const void *nothing) {
+    (void)nothing;
+    return hr_visit_until(hr_type_is_float(node->type));
+}
+
+/* The condition says something of where, not of how much. */
+static bool is_of_places(const hr_expr *condition) {
+    return !hr_expr_find(condition, is_float, NULL);
+}
+
+/* The condition outside of which the local is 0 by its statement, all of whose indices it has; NULL = none.
+ */
+static hr_expr *mask_of(const sharing *s, const hr_expr *element) {
+    const hr_function *function = s->algebra->graph->function;
+    if (element->op != HR_OP_ELEMENT || element->tensor < s->derivation->source->tensor_count) return NULL;
+    for (int i = 0; i < function->statement_count; i++) {
+        const hr_expr *value = function->statements[i].value;
+        if (function->statements[i].tensor == element->tensor)
+            return value->op == HR_OP_WHERE && hr_expr_is_zero(value->args[2]) &&
+                           value->args[0]->type == HR_BOOL && is_of_places(value->args[0])
+                       ? value->args[0]
+                       : NULL;
+    }
+    return NULL;
+}
+
+/* A product of what a mask leaves out is left out: 0 times what is not finite would be NaN. */
+static hr_expr *within_masks(const sharing *s, hr_expr *const *factors, hr_expr *product) {
+    for (int i = 0; i < 2; i++) {
+        hr_expr *mask = mask_of(s, factors[i]);
+        if (!mask || hr_free_indices(s->algebra, factors[1 - i]) & ~hr_free_indices(s->algebra, factors[i]))
+            continue;
+        hr_expr *args[] = {mask, product, hr_make_number(s->algebra, 0)};
+        return hr_make(s->algebra, HR_OP_WHERE, 3, args);
+    }
+    return product;
+}
+
 static void write_pair(sharing *s, pair *p) {
     if (p->written) return;
     hr_expr *outer = s->inside;
@@ -417,7 +455,7 @@ static void write_pair(sharing *s, pair *p) {
     s->inside = NULL;
     hr_expr *args[2] = {settled_factor(s, p->a, false), settled_factor(s, p->b, false)};
     s->inside = outer;
-    write_local(s, p->element, pair_product(s, args[0], args[1]));
+    write_local(s, p->element, within_masks(s, args, pair_product(s, args[0], args[1])));
 }
 
 /* A sum that reads out of range where the guards do not hold is a local that is 0 there. */

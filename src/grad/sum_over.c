@@ -86,13 +86,21 @@ static bool is_short(hr_algebra *algebra, hr_index_set over) {
     return true;
 }
 
-/* A sum that is all of a sum, maybe under conditions: one over the indices of both. */
+static hr_visit is_division(const hr_expr *node, const void *nothing) {
+    (void)nothing;
+    return hr_visit_until(node->op == HR_OP_FLOORDIV || node->op == HR_OP_MOD);
+}
+
+/* A sum that is all of a sum, maybe under conditions: one over the indices of both. That over heads which
+ * share a key stays apart: the inner one is a matrix product. */
 static hr_expr *summed_at_once(hr_algebra *algebra, const hr_term *term, hr_index_set over) {
     const hr_expr *inner = term->factors[0].base;
     const hr_index_set bound = hr_index_bits(algebra, inner);
     hr_index_set guards = 0;
-    for (int g = 0; g < term->guard_count; g++)
+    for (int g = 0; g < term->guard_count; g++) {
         guards |= hr_free_indices(algebra, term->guards[g]);
+        if (hr_expr_find(term->guards[g], is_division, NULL)) return NULL;
+    }
     if (bound & (guards | over)) return NULL;
     if (!term->guard_count && !is_short(algebra, over))
         return NULL; /* the inner sum may be wanted elsewhere */
@@ -223,7 +231,9 @@ static hr_terms term_over(hr_algebra *algebra, hr_term term, hr_index_set over) 
 hr_terms hr_terms_over(hr_algebra *algebra, hr_terms sum, hr_index_set over) {
     if (!over) return sum;
     hr_terms result = {0};
-    for (int i = 0; i < sum.count && !algebra->graph->full; i++)
-        result = hr_terms_add(algebra, result, term_over(algebra, sum.terms[i], over));
+    for (int i = 0; i < sum.count && !algebra->graph->full; i++) {
+        const hr_terms term = hr_term_with_weights(algebra, &sum.terms[i], over);
+        if (term.count) result = hr_terms_add(algebra, result, term_over(algebra, *term.terms, over));
+    }
     return result;
 }

@@ -20,7 +20,7 @@ typedef struct inlining {
     int *maker; /* tensor -> the statement that a local may be replaced by, else -1 */
     bool all;   /* every element of such a local is replaced, not those beside the one in hand alone */
     const bool *products;  /* then: in these statements alone, or NULL = in all */
-    const bool *elsewhere; /* with it: by tensor, others read it, so that it is in memory anyway */
+    const bool *elsewhere; /* by tensor: it is in memory anyway; NULL = none is */
     const bool *chosen;    /* by tensor: such locals alone, or NULL = all that are cheap */
     int budget;            /* nodes still to be visited, of all statements */
 } inlining;
@@ -182,10 +182,6 @@ void hr_graph_inline_shifted(hr_graph *graph) {
     inline_locals((inlining){.graph = graph});
 }
 
-void hr_graph_inline_cheap(hr_graph *graph) {
-    inline_locals((inlining){.graph = graph, .all = true});
-}
-
 bool hr_graph_inline_chosen(hr_graph *graph, const bool *chosen) {
     return inline_locals((inlining){.graph = graph, .all = true, .chosen = chosen});
 }
@@ -221,6 +217,21 @@ static void find_kept(const inlining *s, bool *elsewhere) {
         }
         if (made || takers > 1) elsewhere[statement->tensor] = true;
     }
+}
+
+hr_status hr_graph_inline_cheap(hr_graph *graph, unsigned facts) {
+    const hr_function *function = graph->function;
+    bool *products = hr_memory_zeros((size_t)function->statement_count + 1, sizeof *products),
+         *kept = hr_memory_zeros((size_t)function->tensor_count + 1, sizeof *kept);
+    const bool there = products && kept;
+    hr_contract contract;
+    for (int i = 0; there && i < function->statement_count; i++)
+        products[i] = hr_contract_match(graph, &function->statements[i], facts, &contract);
+    if (there) find_kept(&(inlining){.graph = graph, .products = products}, kept);
+    if (there) inline_locals((inlining){.graph = graph, .all = true, .elsewhere = kept});
+    free(products);
+    free(kept);
+    return there ? HR_OK : hr_fail(HR_OUT_OF_MEMORY, "out of memory while planning");
 }
 
 static bool rounds(const hr_graph *graph, int tensor) {

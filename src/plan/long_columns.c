@@ -48,7 +48,7 @@ hr_status hr_pass_long_columns(hr_graph *graph, const int64_t *extents, const hr
     bool any = false;
     for (int i = 0; i < function->statement_count && !any; i++)
         HR_TRY(sums_long_columns(plan, graph, extents, &function->statements[i], &any));
-    if (any) hr_graph_inline_cheap(graph);
+    if (any) HR_TRY(hr_graph_inline_cheap(graph, plan->facts.set));
     if (any && !graph->full) hr_graph_drop_unread(graph);
     return hr_graph_status(graph);
 }

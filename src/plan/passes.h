@@ -153,8 +153,9 @@ bool hr_factor_stays(const hr_expr *factor, const int *bound, int bound_count, b
  * the local is made from. */
 void hr_graph_inline_shifted(hr_graph *graph);
 
-/* The same for every element of a cheap local of two axes and more. */
-void hr_graph_inline_cheap(hr_graph *graph);
+/* The same for every element of a cheap local of two axes and more, but those in 16 bits that products share.
+ */
+hr_status hr_graph_inline_cheap(hr_graph *graph, unsigned facts);
 
 /* The same for the cheap ones of those locals, by tensor; whether there was one. */
 bool hr_graph_inline_chosen(hr_graph *graph, const bool *chosen);

@@ -55,11 +55,14 @@ static hr_softmax_sums *sums_of_peak(softmax_search *s, const hr_expr *node, boo
     return NULL;
 }
 
-/* Of exp(score - shift) the second; NULL = it is anything else. */
+/* Of exp(score - shift), or of where(mask, exp(open - shift), 0), the shift; NULL = it is anything else. */
 static const hr_expr *shift_of(const softmax_search *s, const hr_expr *node) {
     node = made_from(s, node);
+    const bool masked = node->op == HR_OP_WHERE && s->out->mask && node->args[0] == s->out->mask &&
+                        hr_expr_is_zero(node->args[2]);
+    if (masked) node = made_from(s, node->args[1]);
     const bool is = node->op == HR_OP_EXP && node->args[0]->op == HR_OP_SUB &&
-                    made_from(s, node->args[0]->args[0]) == s->out->score;
+                    made_from(s, node->args[0]->args[0]) == (masked ? s->out->open : s->out->score);
     return is ? node->args[0]->args[1] : NULL;
 }
 

@@ -152,6 +152,22 @@ static const char *const rules[] = {
     " v[m, r], p[m, r] = topk[n, r < K](x[m, n]^3)\n y[m] = sum[r](v[m, r] * w[m, r]) }",
     "kernel held(x: f32[M, N], z: f32[M, N]) -> (y: f32[M, N]) { t[m, n] = softmax[n](x[m, n])\n"
     " y[m, n] = where(m > 0, t[m - 1, N - 1 - n], 0.5) * z[m, n] }",
+    /* attention in parts: a peak passes no gradient, whatever is added beside its sum */
+    "kernel sinks(q: f32[I, D], k: f32[J, D], v: f32[J, E], sink: f32) -> (o: f32[I, E]) {\n"
+    " s[i, j] = where(j <= i, sum[d](q[i, d] * k[j, d]), -inf)\n m[i] = max(max[j](s[i, j]), sink)\n"
+    " t[i] = sum[j](exp(s[i, j] - m[i])) + exp(sink - m[i])\n"
+    " o[i, e] = sum[j](exp(s[i, j] - m[i]) / t[i] * v[j, e]) }",
+    "kernel lengths(q: f32[I, D], k: f32[J, D], v: f32[J, E], n: i32[I]) -> (o: f32[I, E]) {\n"
+    " s[i, j] = sum[d](q[i, d] * k[j, d])\n m[i] = max[j < n[i] + 1](s[i, j])\n"
+    " t[i] = sum[j < n[i] + 1](exp(s[i, j] - m[i]))\n"
+    " o[i, e] = sum[j < n[i] + 1](exp(s[i, j] - m[i]) / t[i] * v[j, e]) }",
+    "kernel dropped(q: f32[I, D], k: f32[J, D], v: f32[J, E], g: f32[I, E]) -> (o: f32[I, E]) {\n"
+    " o[i, e] = g[i, e] * sum[j](softmax[j](sum[d](q[i, d] * k[j, d])) * where(random(3, i * J + j) < 0.7, 1 "
+    "/ 0.7, 0) * v[j, e]) }",
+    "kernel turned(q: f32[I, D], k: f32[J, G, D], v: f32[J, E], c: f32[J, D]) -> (o: f32[H, I, E]) {\n"
+    " r[j, g, d] = bf16(k[j, g, d] + where(d < D // 2, -k[j, g, d + D // 2], k[j, g, d - D // 2]) * c[j, "
+    "d])\n"
+    " o[h, i, e] = sum[j](softmax[j](sum[d](q[i, d] * r[j, h // (H // G), d]) + f32(h)) * v[j, e]) }",
     "kernel smax(x: f32[M, N]) -> (y: f32[M]) { p[m] = max[n](x[m, n])\n"
     " y[m] = log(sum[n](exp(x[m, n] - p[m]))) + p[m] }",
 };
@@ -322,8 +338,8 @@ static void test_text(void **state) {
                   " o[h, i, d] = sum[j](w[h, i, j] * v[h // 4, j, d]) }",
                   &(hr_gradient_options){.size = sizeof(hr_gradient_options), .wrt = "v"},
                   "kernel k_backward(do: f32[H, I, D], w: f32[H, I, J]) -> (dv: f32[G, J, D])\n{\n"
-                  "    along[h, d, j] = sum[i](do[h, i, d] * w[h, i, j])\n"
-                  "    dv[k, j, d] = sum[r < 4](where(4 * k + r < H, along[4 * k + r, d, j], 0))\n}\n",
+                  "    along[h, j, d] = sum[i](do[h, i, d] * w[h, i, j])\n"
+                  "    dv[k, j, d] = sum[r < 4](where(4 * k + r < H, along[4 * k + r, j, d], 0))\n}\n",
                   "");
 }
 

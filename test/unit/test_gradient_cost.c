@@ -62,8 +62,8 @@ static const handmade cases[] = {
      " s[b, h, i, j] = sum[d](q[b, h, i, d] * k[b, h, j, d]) * rsqrt(D)\n"
      " p[b, h, i, j] = where(j <= i, exp(s[b, h, i, j] - lse[b, h, i]), 0)\n"
      " along[b, h, i] = sum[e](do[b, h, i, e] * o[b, h, i, e])\n"
-     " ds[b, h, i, j] = p[b, h, i, j] * (sum[e](do[b, h, i, e] * v[b, h, j, e]) - along[b, h, i]) * "
-     "rsqrt(D)\n"
+     " ds[b, h, i, j] = where(j <= i, p[b, h, i, j] * (sum[e](do[b, h, i, e] * v[b, h, j, e]) - along[b, h, "
+     "i]) * rsqrt(D), 0)\n"
      " dv[b, h, j, e] = sum[i](T(p[b, h, i, j]) * do[b, h, i, e])\n"
      " dq[b, h, i, d] = sum[j](T(ds[b, h, i, j]) * k[b, h, j, d])\n"
      " dk[b, h, j, d] = sum[i](T(ds[b, h, i, j]) * q[b, h, i, d]) }",
