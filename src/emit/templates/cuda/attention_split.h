@@ -2,9 +2,9 @@
  * softmax over its scores with all keys. What it costs is to read the keys and values, once.
  *
  * An item is 16 queries of a batch: where heads share keys, those of all of them are rows here. Its keys are
- * in P::splits parts, a block each. A warp takes every fourth step of 16 keys of the part. What the warps
- * have is added up in shared memory; parts are left in scratch memory, and attention_split_end() adds them
- * up, always in their order.
+ * in up to P::splits parts, a block each: in no more than give each warp a step. A warp takes every fourth
+ * step of 16 keys of the part. What the warps have is added up in shared memory; parts are left in scratch
+ * memory, and attention_split_end() adds them up, always in their order. One part alone leaves results.
  *
  * Each warp has a ring of P::places of its own in shared memory, filled by cp.async: no other one waits for
  * it. A copy's lanes read whole rows, one after the other: in pieces of 64 bytes, as the products read
@@ -50,9 +50,10 @@ template <class P> struct split_rows {
 template <class P> struct split_row { float peak, base, total, sums[split_memory<P>::columns]; };
 
 /* What a warp has to do: steps of 16 keys from `step` to before `end`, of keys from `first` to before `last`.
- * Of those from open_first to before open_last all rows see all keys. */
+ * Of those from open_first to before open_last all rows see all keys. `parts`: that have keys, one at least.
+ */
 struct split_item {
-    int batch, m, unit, part;
+    int batch, m, unit, part, parts;
     int step, end, first, last, open_first, open_last;
 };
 
@@ -73,13 +74,13 @@ static __device__ inline split_range split_range_of(int value) {
     return r;
 }
 
-/* Neighbours among blocks are heads of the same keys: what they read lies side by side. */
 template <class P, class A>
-static __device__ inline split_item split_item_of(const A &a, const attention_size &size) {
-    const int tiles = (int)((size.m + 15) / 16), units = (int)size.batch * tiles;
+static __device__ inline split_item split_item_of(const A &a, const attention_size &size, int unit,
+                                                  int part) {
+    const int tiles = (int)((size.m + 15) / 16);
     split_item item;
-    item.unit = (int)blockIdx.x % units;
-    item.part = (int)blockIdx.x / units;
+    item.unit = unit;
+    item.part = part;
     item.batch = item.unit / tiles;
     item.m = item.unit % tiles * 16;
     const int here = item.m + (int)threadIdx.x % 16, row = here < (int)size.m ? here : (int)size.m - 1;
@@ -91,7 +92,10 @@ static __device__ inline split_item split_item_of(const A &a, const attention_si
     item.open_first = (begin.high + 15) / 16;
     item.open_last = P::bounded ? bound.low / 16 : 0;
     const int from = item.first / 16, steps = item.last > item.first ? (item.last + 15) / 16 - from : 0;
-    const int each = (steps + P::splits - 1) / P::splits;
+    /* What classes of steps need in shared memory is a part of all keys. */
+    const int least = P::classed ? 1 : P::warps, share = (steps + P::splits - 1) / P::splits,
+              each = share < least ? least : share, parts = (steps + each - 1) / each;
+    item.parts = parts < 1 ? 1 : parts;
     item.step = from + (each * item.part < steps ? each * item.part : steps);
     item.end = from + (each * (item.part + 1) < steps ? each * (item.part + 1) : steps);
     return item;
@@ -394,7 +398,10 @@ template <class P, bool COPIES, class A>
 static __device__ inline void attention_split(const A &a, const attention_size size, float *parts) {
     typedef split_memory<P> memory;
     const int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    const split_item item = split_item_of<P>(a, size);
+    /* Neighbours among blocks are heads of the same keys: what they read lies side by side. */
+    const int units = (int)size.batch * (int)((size.m + 15) / 16);
+    const split_item item = split_item_of<P>(a, size, (int)blockIdx.x % units, (int)blockIdx.x / units);
+    if (item.part >= item.parts) return;
     char *const ring = staged_memory() + warp * P::places * memory::place_bytes;
     char *const queries = staged_memory() + memory::queries_at + lane * 16;
     split_rows<P> g = {};
@@ -425,7 +432,7 @@ static __device__ inline void attention_split(const A &a, const attention_size s
 #pragma unroll 1
     for (int r = warp; r < 16 && item.m + r < size.m; r += P::warps) {
         split_row<P> row = split_add<P>(met + r * memory::pitch, P::warps, 16 * memory::pitch, 0, 1);
-        if constexpr (P::splits > 1)
+        if (P::splits > 1 && item.parts > 1)
             split_leave<P>(parts + (((int64_t)item.unit * P::splits + item.part) * 16 + r) * memory::pitch,
                            row);
         else
@@ -439,9 +446,12 @@ static __device__ inline void attention_split_end(const A &a, const attention_si
     typedef split_memory<P> memory;
     const int warp = (int)threadIdx.x / 32, warps = (int)blockDim.x / 32;
     const int64_t tiles = (size.m + 15) / 16, batch = blockIdx.x / size.m, m = blockIdx.x % size.m;
-    const float *const of = parts + ((batch * tiles + m / 16) * P::splits * 16 + m % 16) * memory::pitch;
+    const int64_t unit = batch * tiles + m / 16;
+    const split_item item = split_item_of<P>(a, size, (int)unit, 0);
+    if (item.parts == 1) return; /* it left what is asked for */
+    const float *const of = parts + (unit * P::splits * 16 + m % 16) * memory::pitch;
     float *const met = (float *)staged_memory();
-    split_leave<P>(met + warp * memory::pitch, split_add<P>(of, P::splits, 16 * memory::pitch, warp, warps));
+    split_leave<P>(met + warp * memory::pitch, split_add<P>(of, item.parts, 16 * memory::pitch, warp, warps));
     __syncthreads();
     if (warp > 0) return;
     split_row<P> row = split_add<P>(met, warps, memory::pitch, 0, 1);
