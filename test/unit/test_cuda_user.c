@@ -114,6 +114,28 @@ static const struct user_case {
      "1 stage: scatter",
      "add_to(t_n",
      {{1023, 512}, {-1}}},
+    /* ---- what goes to places of its own behind a map has that one's launch ---- */
+    {"kernel put(a: f32[H + 2 * K, 8], at: i32[1], keys: inout f16[S, K, 8], values: inout f16[S, K, 8])\n"
+     "    -> (q: f16[H, 8]) {\n"
+     "    q[h, d] = 2 * a[h + 0, d]\n    keys[at[0], h, d] = a[h + H, d] + 1\n"
+     "    values[at[0], h, d] = a[h + (H + K), d] }",
+     {32, 8, 4096},
+     "3 stages: map, scatter, scatter",
+     "else\n        stage_1_work<false>(a);\n    if ((((uint64_t)a.t_a",
+     {{5, 3, 7}, {1, 1, 1}, {33, 33, 2}, {0, 2, 3}}},
+    /* but not where it is the larger one, or reads what the map makes */
+    {"kernel put_more(a: f32[H + K, 8], at: i32[1], keys: inout f16[S, K, 8]) -> (q: f16[H, 8]) {\n"
+     "    q[h, d] = 2 * a[h + 0, d]\n    keys[at[0], h, d] = a[h + H, d] }",
+     {8, 32, 4096},
+     "2 stages: map, scatter",
+     "\nstage_1(const __grid_constant__ arguments a) {",
+     {{3, 5, 7}, {1, 2, 1}, {-1}}},
+    {"kernel put_made(a: f32[H, 8], at: i32[1], keys: inout f16[S, H, 8]) -> (q: f16[H, 8]) {\n"
+     "    q[h, d] = exp(a[h, d])\n    keys[at[0], h, d] = f32(q[h, 7 - d]) }",
+     {32, 4096},
+     "2 stages: map, scatter",
+     "\nstage_1(const __grid_constant__ arguments a) {",
+     {{5, 7}, {1, 1}, {-1}}},
     /* ---- bits ---- */
     {"kernel bits(a: i32[N], b: i32[N], u: u8[N]) -> (x: i32[N], l: u8[N], r: i32[N], w: i64[N]) {\n"
      "    x[n] = a[n] xor b[n] & 255 | 1 << (b[n] & 31)\n"

@@ -8,6 +8,7 @@
 #include "emit/cuda/stage_cuda_contract.h"
 #include "emit/cuda/stage_cuda_general.h"
 #include "emit/cuda/stage_cuda_order.h"
+#include "schedule/cuda/cuda_follow.h"
 
 #include <inttypes.h>
 
@@ -269,6 +270,7 @@ static hr_status print_stage_launches(hr_cuda_emitter *e, int i) {
         print_general_launches(e, i, main, begin);
         return HR_OK;
     }
+    if (hr_cuda_follows(stage)) return HR_OK;
     hr_stage_kernels kernels = hr_stage_kernels_of(e->plan, stage, c);
     if (c->rows == HR_CUDA_ROWS_RING) print_launch(e, begin, "1", one, HR_CUDA_CLEAR_THREADS, 0);
     if (kernels.begin && c->rows != HR_CUDA_ROWS_RING) {

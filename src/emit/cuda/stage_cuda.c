@@ -7,6 +7,7 @@
 #include "emit/cuda/stage_cuda_shared.h"
 #include "emit/cuda/stage_cuda_tile.h"
 #include "emit/reduce.h"
+#include "schedule/cuda/cuda_follow.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -494,8 +495,21 @@ const char *hr_cuda_aligned_condition(hr_printer *p) {
 }
 
 /* `kind`: what follows the name of the work; NULL where the function asks how its arrays begin. */
+static void print_work_call(hr_printer *p, int number, const char *kind) {
+    if (kind) {
+        hr_print(p, "stage_%d_work%s(a);", number, kind);
+        return;
+    }
+    hr_print(p, "if (%s)", hr_cuda_aligned_condition(p));
+    hr_print(p, "    stage_%d_work<true>(a);", number);
+    hr_print(p, "else");
+    hr_print(p, "    stage_%d_work<false>(a);", number);
+}
+
+/* `kind`: of the stage's own work. */
 static void print_entry(hr_cuda_stage *s, const char *suffix, const char *kind) {
     hr_printer *p = s->p;
+    const int first = hr_cuda_leader(s->plan, s->number);
     int partners = hr_cuda_cluster_blocks(s->c);
     const char *cluster = partners > 1 ? hr_format(p, " __cluster_dims__(%d, 1, 1)", partners) : "";
     int blocks = s->c->walk == HR_CUDA_WALK_LISTS
@@ -503,19 +517,14 @@ static void print_entry(hr_cuda_stage *s, const char *suffix, const char *kind) 
                      : s->c->together; /* of a multiprocessor; lists: 64 registers a thread */
     const char *together = blocks > 1 ? hr_format(p, ", %d", blocks) : "";
     hr_print(p, "%s void%s __launch_bounds__(%d%s)", p->kernel, cluster, s->c->threads, together);
-    hr_print(p, "stage_%d%s(const __grid_constant__ arguments a) {", s->number, suffix);
+    hr_print(p, "stage_%d%s(const __grid_constant__ arguments a) {", first, suffix);
     p->indent++;
     const hr_stage_kernels kernels = hr_stage_kernels_of(s->plan, s->stage, s->c);
     print_next_start(p, s->number, kernels);
-    if (!s->waits_late) print_wait(p, s->number, kernels);
-    if (kind) {
-        hr_print(p, "stage_%d_work%s(a);", s->number, kind);
-    } else {
-        hr_print(p, "if (%s)", hr_cuda_aligned_condition(p));
-        hr_print(p, "    stage_%d_work<true>(a);", s->number);
-        hr_print(p, "else");
-        hr_print(p, "    stage_%d_work<false>(a);", s->number);
-    }
+    if (!s->waits_late) print_wait(p, first, kernels);
+    for (int i = first; i < s->number; i++)
+        print_work_call(p, i, hr_grid_of(&s->plan->stages[i])->vector == 1 ? "<true>" : NULL);
+    print_work_call(p, s->number, kind);
     p->indent--;
     hr_print(p, "}");
     hr_print(p, "%s", "");
@@ -527,6 +536,7 @@ static void print_main(hr_cuda_stage *s) {
                  hr_format(s->p, "%sstatic __device__ __forceinline__ void stage_%d_work(const arguments &a)",
                            list ? "" : "template <bool ALIGNED>\n", s->number),
                  print_work);
+    if (s->c->followed) return; /* with the last that follows */
     print_entry(s, "", list ? "" : before || s->c->vector == 1 ? "<true>" : NULL);
     if (before) print_entry(s, "_unaligned", "<false>");
 }

@@ -80,6 +80,8 @@ typedef struct hr_cuda_choice {
     int row_bits;              /* of the numbers of rows, where registers are scarce 32 */
     bool once;                 /* of a map something is one for all of it: the first block stores it */
     bool persistent;           /* a block takes row after row; otherwise it has those that it begins with */
+    bool follows;              /* of a map: the launch of the stage before goes through its elements, too */
+    bool followed;             /* the next stage does so */
     int columns;               /* sums over tasks, one an element of a row: how many */
     int totals;                /* sums over everything */
     int vector, groups, row_threads, block_rows, slices, threads;

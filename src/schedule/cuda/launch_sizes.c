@@ -30,7 +30,7 @@ hr_stage_kernels hr_stage_kernels_of(const hr_plan *plan, const hr_stage *stage,
 
 hr_launch_shape hr_cuda_shape_of(const hr_cuda_choice *c) {
     hr_launch_shape s = {.run = (int64_t)c->block_rows * c->partners,
-                         .least = c->columns || c->totals || c->once,
+                         .least = c->columns || c->totals || c->once || c->followed,
                          .limit = hr_cuda_parts_limit(c),
                          .slices = (int64_t)c->slices * c->partners,
                          .cluster = hr_cuda_cluster_blocks(c) > 1};

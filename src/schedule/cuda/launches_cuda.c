@@ -4,6 +4,7 @@
 
 #include "base/dtype.h"
 #include "plan/assumption.h"
+#include "schedule/cuda/cuda_follow.h"
 
 #include <stdio.h>
 
@@ -265,6 +266,7 @@ static hr_status add_stage_grids(const hr_plan *plan, const int64_t *extents, in
         return add_grid(list, i, "", blocks, threads);
     }
     if (plan->general) return add_general_grids(plan, extents, i, list);
+    if (hr_cuda_follows(stage)) return HR_OK;
     const hr_cuda_choice c = *hr_grid_of(stage);
     hr_stage_kernels kernels = hr_stage_kernels_of(plan, stage, &c);
     if (c.rows == HR_CUDA_ROWS_RING) HR_TRY(add_grid(list, i, "_begin", 1, HR_CUDA_CLEAR_THREADS));

@@ -6,6 +6,7 @@
 #include "schedule/cuda/choose_backward.h"
 #include "schedule/cuda/choose_gemm.h"
 #include "schedule/cuda/choose_scan.h"
+#include "schedule/cuda/cuda_follow.h"
 #include "schedule/cuda/gemm_walk.h"
 #include "schedule/schedule_passes.h"
 #include "schedule/stash.h"
@@ -224,7 +225,7 @@ static hr_status schedule(const int64_t *extents, bool unfused, hr_plan *plan) {
     for (int i = 0; i < plan->stage_count; i++)
         if (plan->stages[i].schedule->kind == HR_SCHEDULE_CUDA_PRODUCT)
             HR_TRY(explain_product(extents, plan, &plan->stages[i]));
-    return HR_OK;
+    return unfused ? HR_OK : hr_cuda_find_followers(plan, extents);
 }
 
 const hr_target hr_target_cuda = {
