@@ -87,7 +87,7 @@ typedef struct hr_model_text {
     hr_tensor_rule weights[HR_RULES_MOST], caches[HR_RULES_MOST];
     hr_join_rule joins[HR_RULES_MOST];
     hr_step_text step, alone, few, together; /* where the device does not see the host's memory; alone: of one
-                                              * token, few: of few, whose weights are in blocks, together: of
+                                              * token, few: of few, where weights are in blocks, together: of
                                               * several, whose matrices are of f16 */
     int number_count, weight_count, cache_count, join_count;
 } hr_model_text;

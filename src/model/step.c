@@ -421,9 +421,11 @@ static bool is_halved(const hr_step_builder *builder, const call_operands *opera
 }
 
 /* The weight is read as it is packed: by few rows, or for rows of it. */
-static bool is_read_packed(const hr_model_statement *statement, const call_operands *operands) {
+static bool is_read_packed(const hr_step_builder *builder, const call_operands *operands) {
+    const hr_model_statement *statement = builder->statement;
     const hr_weight *weight = operands->weight;
-    return operands->elements <= HR_STEP_FEW_ROWS * weight->shape[weight->rank - 1] ||
+    return builder->text == &builder->model->text.few ||
+           operands->elements <= HR_STEP_FEW_ROWS * weight->shape[weight->rank - 1] ||
            strcmp(statement->name, "rows") == 0;
 }
 
@@ -451,7 +453,7 @@ hr_status hr_step_call(hr_step_builder *builder) {
         if (halves)
             return halved_call(builder, operands.matrix, &operands.items[1 - operands.matrix_at], halves);
     }
-    if (special && (!plain || is_read_packed(statement, &operands))) {
+    if (special && (!plain || is_read_packed(builder, &operands))) {
         views_insert(model, &operands);
         plain = special;
     } else if (operands.weight)

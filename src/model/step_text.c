@@ -29,16 +29,6 @@ static bool can_follow(const struct hr_model *model, const hr_step_text *text) {
     return text->count > 0;
 }
 
-/* Whether all matrices are in blocks, and packed. */
-static bool has_blocks_alone(const struct hr_model *model) {
-    for (int i = 0; i < model->text.weight_count; i++)
-        for (int l = 0; l < model->weights[i].layers; l++) {
-            const hr_weight *weight = model->weights[i].layer[l];
-            if (weight->rank > 1 && !hr_model_weight_packed(model, weight)) return false;
-        }
-    return true;
-}
-
 /* Whether all that the step multiplies with is of f16. */
 static bool is_of_halves(const struct hr_model *model, const hr_step_text *text) {
     for (int i = 0; i < text->count; i++) {
@@ -59,7 +49,7 @@ const hr_step_text *hr_step_text_choose(const hr_step_builder *builder) {
     const hr_model_text *text = &model->text;
     if (place && !model->packed && builder->tokens == 1 && can_follow(model, &text->alone))
         return &text->alone;
-    if (place && builder->tokens <= HR_STEP_FEW_ROWS && has_blocks_alone(model) &&
+    if (place && model->packed && builder->tokens <= HR_STEP_FEW_ROWS &&
         (can_follow(model, &text->few) || (builder->tokens == 1 && text->few.count > 0)))
         return &text->few;
     if (!hr_device_memory_is_host(model->device) && builder->tokens > HR_STEP_FEW_ROWS &&

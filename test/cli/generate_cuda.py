@@ -144,7 +144,7 @@ def test_formats(path):
 
 
 def test_blocks():
-    """All matrices in blocks: few tokens have a step of their own. q, k and v, gate and up are one product each, or, stored
+    """Matrices in blocks: few tokens have a step of their own. q, k and v, gate and up are one product each, or, stored
     differently, parts of one."""
     files = {form: dict.fromkeys(FORMATS, (form, form)) for form in ("q4_0", "q5_1", "q4_k")}
     files["q4_k"] |= dict(attn_v=("q6_k", "q4_k"), ffn_down=("q6_k", "q4_k"), ffn_up=("q4_k", "q8_0"))
