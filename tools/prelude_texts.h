@@ -207,6 +207,7 @@ static const part cuda_parts[] = {
     CUDA_PART("attention_split", &no_holes, NULL),
     CUDA_PART("attention_backward_items", &no_holes, NULL),
     CUDA_PART("attention_backward", &no_holes, NULL),
+    CUDA_PART("attention_backward_fused", &no_holes, NULL),
     CUDA_PART("attention_backward_ampere", &no_holes, NULL),
     CUDA_PART("cuda_convert", &no_holes, NULL),
     CUDA_PART("gemm_unpack", &no_holes, NULL),

@@ -111,6 +111,15 @@ EMULATED bool ptx_elect() {
 EMULATED void ptx_fence_proxy_async() {
     emulated_fence_proxy();
 }
+EMULATED void ptx_fence_proxy_async_global() {}
+/* Blocks run one after the other: who comes later in turn comes later here. */
+EMULATED void ptx_wait_value(const int *place, int value) {
+    const int there = atomicAdd((int *)place, 0);
+    if (there != value) emulated_fail("waits for a value that no block before it stored");
+}
+EMULATED void ptx_store_release(int *place, int value) {
+    atomicExch(place, value);
+}
 template <int COUNT> EMULATED void ptx_registers_give() {
     emulated_registers(COUNT, 1);
 }

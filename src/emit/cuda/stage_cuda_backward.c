@@ -23,7 +23,11 @@ static const hr_stage *stage_of(const backward_printer *t, hr_backward_stage whi
 }
 
 static bool is_hopper(const backward_printer *t) {
-    return t->backward->mainloop == HR_BACKWARD_HOPPER;
+    return t->backward->mainloop != HR_BACKWARD_AMPERE;
+}
+
+static bool is_fused(const backward_printer *t) {
+    return t->backward->mainloop == HR_BACKWARD_FUSED;
 }
 
 static void print_sides(backward_printer *t) {
@@ -203,11 +207,17 @@ static void print_functions(backward_printer *t) {
 /* ---- the kernels ---- */
 
 void hr_cuda_backward_products(const hr_cuda_backward *backward, hr_tensor_core *out) {
-    const int widths[] = {backward->deep, backward->wide};
-    if (backward->mainloop == HR_BACKWARD_HOPPER)
-        hr_attention_products(backward->dtype, backward->tile_n, widths, 2, out);
+    const int widths[] = {backward->deep, backward->wide, backward->query_columns};
+    const bool fused = backward->mainloop == HR_BACKWARD_FUSED;
+    if (backward->mainloop == HR_BACKWARD_AMPERE) {
+        out[0] = out[1] = out[2] = out[3] = hr_attention_warp_product(backward->dtype);
+        return;
+    }
+    hr_attention_products(backward->dtype, backward->tile_n, widths, fused ? 3 : 2, out);
+    if (fused)
+        out[3].a_place = HR_TENSOR_MN_MAJOR;
     else
-        out[0] = out[1] = out[2] = hr_attention_warp_product(backward->dtype);
+        out[3] = out[0];
 }
 
 static void print_products(backward_printer *t) {
@@ -218,6 +228,7 @@ static void print_products(backward_printer *t) {
         hr_attention_print_product(p, "scores", "tile_n", &products[0]);
         hr_attention_print_product(p, "deep_sums", "deep", &products[1]);
         hr_attention_print_product(p, "wide_sums", "wide", &products[2]);
+        if (is_fused(t)) hr_attention_print_product(p, "query_sums", "query_columns", &products[3]);
     } else {
         hr_attention_print_warp_product(p, t->backward->dtype);
     }
@@ -249,13 +260,16 @@ static void print_numbers(backward_printer *t) {
         hr_print(
             p, "    static constexpr int own_places = %d, producer_registers = %d, consumer_registers = %d;",
             b->own_places, waits ? 24 : 40, waits ? 240 : 232);
-    else
+    if (is_fused(t))
+        hr_print(p, "    static constexpr int query_columns = %d, sum_places = %d;", b->query_columns,
+                 b->sum_places);
+    if (!is_hopper(t))
         hr_print(p, "    static constexpr int warps = %d, parts = %d, deep_part = %d, wide_part = %d;",
                  b->threads / 32, kernel->parts, kernel->deep_part, kernel->wide_part);
     hr_print(p, "    static constexpr bool keys = %s, masked = %s, listed = %s, open = %s, waits = %s;",
-             t->keys ? "true" : "false", b->bounds.bound ? "true" : "false", b->work_bytes ? "true" : "false",
-             !b->text.mask || b->bounds.whole || b->work_bytes ? "true" : "false", waits ? "true" : "false");
-    if (b->work_bytes) hr_print(p, "    typedef stage_%d_classes classes_of;", t->number);
+             t->keys ? "true" : "false", b->bounds.bound ? "true" : "false", b->lists ? "true" : "false",
+             !b->text.mask || b->bounds.whole || b->lists ? "true" : "false", waits ? "true" : "false");
+    if (b->lists) hr_print(p, "    typedef stage_%d_classes classes_of;", t->number);
 }
 
 static void print_shape(backward_printer *t) {
@@ -286,6 +300,8 @@ static void print_shape(backward_printer *t) {
                  "int64_t m, int64_t n, float sum", "m, n, sum");
     if (t->keys)
         print_member(t, "void", "store_wide", "store_value", "int64_t m, int64_t n, float sum", "m, n, sum");
+    if (is_fused(t))
+        print_member(t, "void", "store_query", "store_query", "int64_t m, int64_t n, float sum", "m, n, sum");
     hr_print(p, "};");
     hr_print(p, "%s", "");
 }
@@ -295,17 +311,33 @@ static void print_size(backward_printer *t, hr_stage_kernels others) {
     const hr_contract *c = t->scores;
     const char *queries = hr_emit_points(p, c->m, c->m_count), *keys = hr_emit_points(p, c->n, c->n_count);
     hr_cuda_print_overlap(p, t->number, others);
-    hr_print(p, "const backward_size size = {%s, %s, %s, %" PRId64 ", %s};",
+    hr_print(p, "const backward_size size = {%s, %s, %s, %" PRId64 ", %s,",
              hr_emit_points(p, c->batch, c->batch_count), t->keys ? keys : queries, t->keys ? queries : keys,
-             t->backward->section, t->backward->work_bytes ? "(int *)a.scratch" : "nullptr");
+             t->backward->section, t->backward->lists ? "(int *)a.scratch" : "nullptr");
+    if (is_fused(t))
+        hr_print(p,
+                 "                            a.scratch + %" PRId64 ", (int *)(a.scratch + %" PRId64
+                 "), (float *)(a.scratch + %" PRId64 ")};",
+                 t->backward->adders_at, t->backward->turns_at, t->backward->sums_at);
+    else
+        hr_print(p, "                            nullptr, nullptr, nullptr};");
 }
 
-/* The kernel that lists tiles. */
+/* The kernel that lists tiles, or clears counts. */
 static void print_begin_kernel(void *context) {
     backward_printer *t = context;
-    print_size(t, (hr_stage_kernels){.begin = t->keys, .end = true});
+    print_size(t, (hr_stage_kernels){.begin = t->keys && !is_fused(t), .end = true});
+    if (is_fused(t)) hr_print(t->p, "attention_backward_clear<stage_%d_own_keys>(size);", t->number);
+    if (!t->backward->lists) return;
     hr_print(t->p, "attention_backward_classify<stage_%d_%s>(a, size);", t->number,
              t->keys ? "own_keys" : "own_queries");
+}
+
+/* The kernel that rounds the gradients of queries. */
+static void print_end_kernel(void *context) {
+    backward_printer *t = context;
+    print_size(t, (hr_stage_kernels){.begin = true});
+    hr_print(t->p, "attention_backward_round<stage_%d_own_keys>(a, size);", t->number);
 }
 
 static void print_call(void *context) {
@@ -313,14 +345,14 @@ static void print_call(void *context) {
     hr_printer *p = t->p;
     const char *shape = hr_format(p, "stage_%d_%s", t->number, t->keys ? "own_keys" : "own_queries"),
                *boxes = t->boxes ? "true" : "false";
-    print_size(t, (hr_stage_kernels){.begin = t->backward->work_bytes > 0, .end = !t->keys});
+    print_size(t, (hr_stage_kernels){.begin = t->backward->work_bytes > 0, .end = !t->keys || is_fused(t)});
     if (!is_hopper(t)) {
         hr_print(p, "attention_backward_ampere<%s, %s>(a, size);", shape, boxes);
         return;
     }
     hr_print(p, "const stage_%d_maps maps = %s;", t->number,
              t->boxes ? "{&own_deep, &own_wide, &walk_deep, &walk_wide}" : "{}");
-    hr_print(p, "attention_backward<%s, %s>(a, size, maps);", shape, boxes);
+    hr_print(p, "attention_backward%s<%s, %s>(a, size, maps);", is_fused(t) ? "_fused" : "", shape, boxes);
 }
 
 static void print_kernel(backward_printer *t, const char *suffix, int threads, const char *maps,
@@ -346,6 +378,7 @@ static void print_kernels(backward_printer *t) {
     print_kernel(t, "", threads, is_hopper(t) ? maps : "", print_call);
     t->boxes = false;
     print_kernel(t, "_unaligned", threads, "", print_call);
+    if (is_fused(t)) print_kernel(t, "_end", HR_BACKWARD_END_THREADS, "", print_end_kernel);
 }
 
 hr_status hr_emit_backward_cuda(hr_printer *p, const hr_cuda_backward *backward) {
@@ -373,9 +406,9 @@ hr_status hr_emit_backward_cuda(hr_printer *p, const hr_cuda_backward *backward)
     hr_printer_stage(p, stage_of(&t, HR_BACKWARD_SCORES));
     p->vector = false;
     p->forms &= ~(unsigned)HR_FORM_FAST;
-    if (backward->work_bytes)
+    if (backward->lists)
         hr_cuda_print_attention_classes(p, t.number, t.scores, backward->text.mask, &backward->classes);
-    for (int keys = 0; keys < 2; keys++) {
+    for (int keys = is_fused(&t); keys < 2; keys++) {
         t.keys = keys;
         print_kernels(&t);
     }

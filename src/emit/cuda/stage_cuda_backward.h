@@ -9,10 +9,11 @@
 #include "schedule/cuda/choose_backward.h"
 
 /* Kernels stage_N, whose blocks own queries, and stage_N_keys, and of each one for arrays that begin
- * anywhere, stage_N_unaligned and stage_N_keys_unaligned; N: the last of the five stages. */
+ * anywhere, stage_N_unaligned and stage_N_keys_unaligned; N: the last of the five stages. Or as one,
+ * stage_N_keys alone, between stage_N_keys_begin and stage_N_keys_end. */
 hr_status hr_emit_backward_cuda(hr_printer *printer, const hr_cuda_backward *backward);
 /* The instructions that multiply: their functions stand in front of the stages. */
-enum { HR_BACKWARD_PRODUCT_KINDS = 3 };
+enum { HR_BACKWARD_PRODUCT_KINDS = 4 };
 void hr_cuda_backward_products(const hr_cuda_backward *backward, hr_tensor_core *out);
 
 #endif

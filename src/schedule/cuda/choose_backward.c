@@ -1,4 +1,4 @@
-/* The gradients of attention as two kernels. In: a plan, its scores. Out: whether, and how. See
+/* The gradients of attention as one kernel or two. In: a plan, its scores. Out: whether, and how. See
  * choose_backward.h. */
 #include "schedule/cuda/choose_backward.h"
 
@@ -20,6 +20,19 @@ enum {
     WIDTH_STEP = 8,
     SUMS_MOST = 192,
     BARRIERS = 32 /* bytes of those of owned rows */
+};
+
+/* Of the one kernel. Its rings' tiles have as many queries as registers hold scores and products of beside
+ * both gradients. A head's blocks of keys begin SECTION_STEPS tiles after each other at least, where so many
+ * heads go together that this is no waiting for the turn. */
+enum {
+    FUSED_BARRIERS = 80 + 64,
+    FUSED_NARROW = 64,
+    FUSED_PLACES = 2,
+    WORK_ALIGNED = 1024,
+    COLUMN_BYTES = 2 * 128 * 2,
+    CLEAR_RUN = 4096,
+    SECTION_STEPS = 3
 };
 
 /* Of mma.sync: rows of a warp's products, owned rows of a block; columns that a block sums, each half a
@@ -195,6 +208,54 @@ static void hopper_take(const hr_plan *plan, const backward_sizes *sizes, hr_cud
     out->kernel[1].blocks = blocks_of(plan, sizes->batch, sizes->keys);
 }
 
+/* Heads that go together: with fewer, blocks of one head begin in a row and wait for their turns. */
+static int64_t fused_section(const hr_plan *plan, const backward_sizes *sizes, int64_t section) {
+    const int64_t least =
+        hr_divide_up(SECTION_STEPS * plan->limits.threads, hr_divide_up(sizes->keys, TILE_M));
+    if (section < least) section = least;
+    return section < sizes->batch ? section : sizes->batch;
+}
+
+/* As one kernel, from what two have, where it takes the widths. */
+static void fused_take(const hr_plan *plan, const backward_sizes *sizes, hr_cuda_backward *out) {
+    const bool narrow = out->deep <= FUSED_NARROW;
+    if (narrow ? out->wide > FUSED_NARROW : out->wide > WIDTH_MOST) return;
+    const int tile_n = narrow ? 2 * TILE_N : TILE_N, columns = narrow ? out->deep : SPAN;
+    const int64_t spans = hr_divide_up(out->deep, SPAN) + hr_divide_up(out->wide, SPAN);
+    const int64_t sum_bytes = (int64_t)columns * COLUMN_BYTES,
+                  place = (spans * SPAN * 2 + out->of_query_count * 4) * tile_n + 24;
+    const int64_t bytes =
+        spans * TILE_M * SPAN * 2 + 4 * TILE_M * tile_n + FUSED_PLACES * place + sum_bytes + FUSED_BARRIERS;
+    if (bytes > plan->limits.shared_bytes) return;
+    out->mainloop = HR_BACKWARD_FUSED;
+    out->tile_n = tile_n;
+    out->waits = true;
+    out->own_places = 1;
+    out->places = FUSED_PLACES;
+    out->sum_places = bytes + sum_bytes <= plan->limits.shared_bytes ? 2 : 1;
+    out->shared_bytes = bytes + (out->sum_places - 1) * sum_bytes;
+    out->query_columns = columns;
+    out->kernel[0] = (hr_backward_kernel){0};
+    out->kernel[1].end_blocks = hr_saturate_product(sizes->batch, hr_divide_up(sizes->queries, out->tile_n));
+    out->section = fused_section(plan, sizes, out->section);
+}
+
+static int64_t aligned(int64_t bytes) {
+    return hr_saturate_product(hr_divide_up(bytes, WORK_ALIGNED), WORK_ALIGNED);
+}
+
+/* Behind the lists. */
+static void fused_lay(const backward_sizes *sizes, hr_cuda_backward *out) {
+    hr_backward_kernel *kernel = &out->kernel[1];
+    const int64_t tiles = kernel->end_blocks, lists = out->lists ? kernel->begin_blocks : 0;
+    out->adders_at = aligned(out->work_bytes);
+    out->turns_at =
+        aligned(out->adders_at + hr_saturate_product(lists, hr_divide_up(sizes->queries, out->tile_n)));
+    out->sums_at = aligned(out->turns_at + hr_saturate_product(tiles + 1, sizeof(int)));
+    out->work_bytes = out->sums_at + hr_saturate_product(tiles, (int64_t)out->query_columns * COLUMN_BYTES);
+    if (!out->lists) kernel->begin_blocks = hr_divide_up(tiles + 1, CLEAR_RUN);
+}
+
 /* Columns of a block where an item has so many. */
 static int part_of(int columns, int parts) {
     return (int)hr_divide_up(hr_divide_up(columns, PART_STEP), parts) * PART_STEP;
@@ -234,7 +295,7 @@ static hr_status lists_take(const hr_plan *plan, const hr_contract *scores, cons
         !hr_mask_classes_find(plan, scores, out->text.mask, &out->classes))
         return HR_OK;
     HR_TRY(hr_plan_points(plan, out->classes.batch, out->classes.batch_count, extents, &batches));
-    for (int keys = 0; keys < 2; keys++) {
+    for (int keys = out->mainloop == HR_BACKWARD_FUSED; keys < 2; keys++) {
         const int64_t own = keys ? sizes->keys : sizes->queries, walk = keys ? sizes->queries : sizes->keys;
         const int64_t tiles = hr_divide_up(walk, out->tile_n);
         hr_backward_kernel *kernel = &out->kernel[keys];
@@ -243,6 +304,7 @@ static hr_status lists_take(const hr_plan *plan, const hr_contract *scores, cons
         const int64_t bytes = hr_saturate_product(kernel->begin_blocks, (tiles + 2) * (int64_t)sizeof(int));
         if (bytes > out->work_bytes) out->work_bytes = bytes;
     }
+    out->lists = out->work_bytes > 0;
     return HR_OK;
 }
 
@@ -251,13 +313,17 @@ static void refuse(hr_cuda_backward *out, const char *why) {
 }
 
 static void explain(hr_cuda_backward *out) {
+    const bool fused = out->mainloop == HR_BACKWARD_FUSED;
     snprintf(out->why, sizeof out->why,
-             "two kernels with the other products of attention's gradients, on the tensor cores by %s: "
-             "scores are made again in registers, weights are rounded to %s%s",
-             out->mainloop == HR_BACKWARD_HOPPER ? "wgmma" : "mma.sync", hr_dtype_name(out->dtype),
-             out->work_bytes     ? "; a kernel before each lists the tiles that the mask leaves"
+             "%s with the other products of attention's gradients, on the tensor cores by %s: "
+             "scores are made again in registers, weights are rounded to %s%s%s",
+             fused ? "one kernel" : "two kernels", out->mainloop == HR_BACKWARD_AMPERE ? "mma.sync" : "wgmma",
+             hr_dtype_name(out->dtype),
+             out->lists && fused ? "; a kernel before it lists the tiles that the mask leaves"
+             : out->lists        ? "; a kernel before each lists the tiles that the mask leaves"
              : out->bounds.bound ? ", keys past the mask are left out"
-                                 : "");
+                                 : "",
+             fused ? ", gradients of queries are added up in f32 in the order of keys" : "");
 }
 
 static hr_status sizes_of(const hr_plan *plan, const int64_t *extents, const hr_cuda_backward *b,
@@ -302,9 +368,11 @@ hr_status hr_cuda_backward_choose(const hr_plan *plan, int scores, const int64_t
     }
     out->fits = true;
     if (out->text.mask) hr_key_bounds_find(plan, s, out->text.mask, &out->bounds);
-    HR_TRY(lists_take(plan, s, &sizes, extents, out));
     out->section =
         hr_cuda_attention_section(2 * (sizes.queries + sizes.keys) * (sizes.deep + sizes.wide), sizes.batch);
+    if (out->mainloop == HR_BACKWARD_HOPPER) fused_take(plan, &sizes, out);
+    HR_TRY(lists_take(plan, s, &sizes, extents, out));
+    if (out->mainloop == HR_BACKWARD_FUSED) fused_lay(&sizes, out);
     explain(out);
     return HR_OK;
 }

@@ -131,7 +131,7 @@ static hr_status backward_maps(const hr_plan *plan, const int64_t *extents, cons
     static const hr_backward_side sides[2][4] = {
         {HR_BACKWARD_OF_QUERIES, HR_BACKWARD_GIVEN, HR_BACKWARD_OF_KEYS, HR_BACKWARD_OF_VALUES},
         {HR_BACKWARD_OF_KEYS, HR_BACKWARD_OF_VALUES, HR_BACKWARD_OF_QUERIES, HR_BACKWARD_GIVEN}};
-    if (b->mainloop != HR_BACKWARD_HOPPER) return HR_OK;
+    if (b->mainloop == HR_BACKWARD_AMPERE) return HR_OK;
     launch->map_count = 4;
     for (int i = 0; i < launch->map_count; i++) {
         const hr_gemm_box box = {HR_ATTENTION_SPAN, i < 2 ? b->tile_m : b->tile_n};
@@ -221,7 +221,7 @@ static hr_status add_attention_grids(const hr_plan *plan, const int64_t *extents
 static hr_status add_backward_grids(const hr_plan *plan, const int64_t *extents, int i, grid_list *list) {
     const hr_cuda_backward *backward = hr_cuda_backward_of(&plan->stages[i]);
     if (i != backward->text.last) return HR_OK;
-    for (int keys = 0; keys < 2; keys++) {
+    for (int keys = backward->mainloop == HR_BACKWARD_FUSED; keys < 2; keys++) {
         const hr_backward_kernel *kernel = &backward->kernel[keys];
         if (kernel->begin_blocks) {
             HR_TRY(add_grid(list, i, keys ? "_keys_begin" : "_begin", kernel->begin_blocks,
@@ -232,6 +232,8 @@ static hr_status add_backward_grids(const hr_plan *plan, const int64_t *extents,
         hr_launch *launch = &list->out[list->count - 1];
         launch->shared = backward->shared_bytes;
         HR_TRY(backward_maps(plan, extents, backward, keys, list->work_bytes, launch));
+        if (kernel->end_blocks)
+            HR_TRY(add_grid(list, i, "_keys_end", kernel->end_blocks, HR_BACKWARD_END_THREADS));
     }
     return HR_OK;
 }

@@ -225,7 +225,8 @@ static __device__ inline void backward_consume(const A &a, const backward_size &
             ptx_wgmma_commit();
             const int tile = backward_tile<P>(a, size, item, step);
             const bool open = backward_is_open<P, 64>(a, size, item, m, step, tile);
-            const uint32_t seen = open ? ~0u : backward_seen<P>(a, size, item.batch, g, tile);
+            backward_seen<P> seen = {};
+            if (!open) seen = backward_seen_of<P>(a, size, item.batch, g, tile);
             ptx_wgmma_wait<0>();
             if (!P::waits && step > item.first) backward_leave(b.empty + before * 8);
             const char *const lists = b.memory + memory::lists_at + place * memory::lists_bytes;

@@ -131,10 +131,10 @@ static __device__ inline void backward_ampere_step(const A &a, const backward_si
     backward_ampere_multiply<P, P::wide>(g.products, own + memory::own_deep_bytes, row,
                                          walk + memory::deep_bytes);
     if (backward_is_open<P, 16>(a, size, item, item.m + row, step, tile))
-        backward_pairs<P, true>(a, size, lists, item.batch, g, tile, 0);
+        backward_pairs<P, true>(a, size, lists, item.batch, g, tile, backward_seen<P>{});
     else
         backward_pairs<P, false>(a, size, lists, item.batch, g, tile,
-                                 backward_seen<P>(a, size, item.batch, g, tile));
+                                 backward_seen_of<P>(a, size, item.batch, g, tile));
     if constexpr (P::keys)
         backward_ampere_sums<P, P::wide_part>(g.wide_sums, g.weights, walk + memory::deep_bytes,
                                               part * P::wide_part);

@@ -18,6 +18,11 @@ struct backward_size {
     int64_t batch, own, walk; /* rows of each side */
     int section;              /* heads that go together */
     int *lists;               /* of tiles that count; NULL = there are none */
+    /* attention_backward_fused.h: of each tile of queries and block of keys whether it adds to it, where
+     * tiles are listed; the next item, then of each tile how many blocks have added; the sums */
+    char *adders;
+    int *turns;
+    float *sums;
 };
 
 /* Owned rows, and the steps over tiles of the other side that count for them, `first` to before `end`: tiles
@@ -83,7 +88,9 @@ static __device__ inline void backward_walk(const A &a, const backward_size &siz
         last = attention_clamp(P::bound(a, item.batch, end - 1), last);
     }
     item.first = first / P::tile_n;
-    item.end = first < last ? (last + P::tile_n - 1) / P::tile_n : item.first;
+    /* Where keys are owned this asks the same of each tile for all owners: their turns are counted by it */
+    const bool any = P::keys ? last > item.first * P::tile_n : first < last;
+    item.end = any ? (last + P::tile_n - 1) / P::tile_n : item.first;
 }
 
 /* Heads in sections, those rows first that have the most to do under a causal mask. */
@@ -153,7 +160,10 @@ static __device__ inline void attention_backward_classify(const A &a, const back
 #pragma unroll 1
     for (int tile = warp; tile < tiles; tile += warps) {
         const int found = backward_class<P>(a, size, batch, m, m_last, queries, keys, tile);
-        if (threadIdx.x % 32 == 0) classes[tile] = (char)found;
+        if (threadIdx.x % 32 != 0) continue;
+        classes[tile] = (char)found;
+        if (size.adders)
+            size.adders[((int64_t)batch * tiles + tile) * rows + row] = found != class_of_tile::empty;
     }
     __syncthreads();
     if (warp > 0) return;
@@ -195,20 +205,26 @@ static __device__ inline void backward_of_query(const A &a, const backward_size 
     }
 }
 
-/* Which pairs the mask leaves, a bit each as in backward_pairs(); of rows past the end it leaves none. */
+/* Whether the mask leaves pair i of a thread, as in backward_pairs(); of rows past the end it leaves none. */
 template <class P, class A, class G>
-static __device__ inline uint32_t backward_seen(const A &a, const backward_size &size, int batch, const G &g,
-                                                int tile) {
-    const int own = (int)size.own - 1, walk = (int)size.walk - 1;
-    const int rows[2] = {g.m < own ? g.m : own, g.m + 8 < own ? g.m + 8 : own};
-    uint32_t seen = 0;
+static __device__ inline bool backward_sees(const A &a, const backward_size &size, int batch, const G &g,
+                                            int tile, int i) {
+    const int own = (int)size.own - 1, walk = (int)size.walk - 1, row = g.m + i / 2 % 2 * 8;
+    const int there = tile * P::tile_n + i / 4 * 8 + (int)threadIdx.x % 4 * 2 + i % 2;
+    const int m = row < own ? row : own, at = there < walk ? there : walk;
+    return P::sees(a, batch, P::keys ? at : m, P::keys ? m : at) && there <= walk && row <= own;
+}
+
+/* A bit for each pair, 32 a word. */
+template <class P> struct backward_seen { uint32_t word[(P::tile_n + 63) / 64]; };
+
+template <class P, class A, class G>
+static __device__ inline backward_seen<P> backward_seen_of(const A &a, const backward_size &size, int batch,
+                                                           const G &g, int tile) {
+    backward_seen<P> seen = {};
 #pragma unroll
-    for (int i = 0; i < P::tile_n / 2; i++) {
-        const int there = tile * P::tile_n + i / 4 * 8 + (int)threadIdx.x % 4 * 2 + i % 2;
-        const int m = rows[i / 2 % 2], at = there < walk ? there : walk;
-        const bool sees = P::sees(a, batch, P::keys ? at : m, P::keys ? m : at);
-        seen |= (uint32_t)(sees && there <= walk) << i;
-    }
+    for (int i = 0; i < P::tile_n / 2; i++)
+        seen.word[i / 32] |= (uint32_t)backward_sees<P>(a, size, batch, g, tile, i) << i % 32;
     return seen;
 }
 
@@ -217,7 +233,7 @@ static __device__ inline uint32_t backward_seen(const A &a, const backward_size 
  * in the place of rows past the end. */
 template <class P, bool OPEN, class A, class G>
 static __device__ inline void backward_pairs(const A &a, const backward_size &size, const char *lists,
-                                             int batch, G &g, int tile, uint32_t seen) {
+                                             int batch, G &g, int tile, const backward_seen<P> &seen) {
     typedef backward_lists<P> of;
     const int own = (int)size.own - 1, walk = (int)size.walk - 1;
     const int rows[2] = {OPEN || g.m < own ? g.m : own, OPEN || g.m + 8 < own ? g.m + 8 : own};
@@ -245,7 +261,7 @@ static __device__ inline void backward_pairs(const A &a, const backward_size &si
             const int query = P::keys ? at : m, key = P::keys ? m : at;
             const float(&list)[of::count] = P::keys ? of_query[i % 2] : g.of_query[i / 2 % 2];
             P::pair(a, batch, query, key, list, g.scores[i], g.products[i]);
-            if (!OPEN && !(seen >> i & 1)) g.scores[i] = g.products[i] = 0;
+            if (!OPEN && !(seen.word[i / 32] >> i % 32 & 1)) g.scores[i] = g.products[i] = 0;
         }
 #pragma unroll
         for (int i = 2 * j; i < 2 * j + 2; i++) {

@@ -151,9 +151,13 @@ static __device__ inline void attention_fill_pieces(const A &a, const B &b, int 
     }
 }
 
+/* Neighbours of 16 bits. */
+template <int COUNT> struct alignas(COUNT * 2) attention_words { uint32_t word[COUNT / 2]; };
+
 /* ROWS rows of so many spans of 64 elements: span after span, each row 128 bytes. By the copy engine, or each
- * thread some chunks of 16 bytes, element by element, where arrays begin anywhere. */
-template <class S, bool BOXES, int ROWS, int SPANS, int COLUMNS, class A, class B>
+ * of the first THREADS some pieces, element by element, where arrays begin anywhere. */
+template <class S, bool BOXES, int ROWS, int SPANS, int COLUMNS, int THREADS = 128, int PIECE = 8, class A,
+          class B>
 static __device__ inline void attention_fill(const A &a, const B &b, int at, const void *map, int batch,
                                              int64_t row, int64_t rows, uint32_t barrier) {
     if constexpr (BOXES && S::boxes) {
@@ -166,16 +170,18 @@ static __device__ inline void attention_fill(const A &a, const B &b, int at, con
             attention_fill_pieces<S, ROWS, SPANS, COLUMNS>(a, b, at, batch, row, rows);
         } else {
 #pragma unroll 1
-            for (int e = (int)threadIdx.x; e < ROWS * SPANS * 8; e += 128) {
-                const int here = e / 8 % ROWS, chunk = e % 8, column = e / (ROWS * 8) * 64 + chunk * 8;
-                uint32_t word[4] = {0, 0, 0, 0};
-                if (row + here < rows && column < COLUMNS) {
+            for (int e = (int)threadIdx.x; e < ROWS * SPANS * (64 / PIECE); e += THREADS) {
+                const int here = e / (64 / PIECE) % ROWS, span = e / (ROWS * (64 / PIECE)),
+                          near = e % (64 / PIECE) * PIECE, column = span * 64 + near;
+                attention_words<PIECE> piece = {};
+                if ((int)row + here < (int)rows && column < COLUMNS) {
 #pragma unroll
-                    for (int v = 0; v < 8; v++)
-                        word[v / 2] |= (uint32_t)S::element(a, batch, row + here, column + v) << v % 2 * 16;
+                    for (int v = 0; v < PIECE; v++)
+                        piece.word[v / 2] |= (uint32_t)S::element(a, batch, (int)row + here, column + v)
+                                             << v % 2 * 16;
                 }
-                *(uint4 *)(b.memory + at + e / (ROWS * 8) * ROWS * 128 + here * 128 +
-                           ((chunk ^ here % 8) << 4)) = make_uint4(word[0], word[1], word[2], word[3]);
+                *(attention_words<PIECE> *)(b.memory + at + span * ROWS * 128 + here * 128 +
+                                            ((near / 8 ^ here % 8) << 4) + near % 8 * 2) = piece;
             }
         }
         ptx_fence_proxy_async();

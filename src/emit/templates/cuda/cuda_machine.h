@@ -191,6 +191,16 @@ static __device__ inline void stay_inside(uint32_t &x) {
 #endif
 }
 
+/* What the values were nobody asks any more: their registers are free until here, where zeros are written.
+ * Sums of a product that begins at 0 count as read by it. */
+template <int COUNT> static __device__ inline void forget(float (&x)[COUNT]) {
+#ifndef HR_EMULATED
+#pragma unroll
+    for (int i = 0; i < COUNT; i++)
+        asm volatile("mov.f32 %0, 0f00000000;" : "=f"(x[i]));
+#endif
+}
+
 /* 0, of which the compiler does not know that it is the same in all threads. What is loaded from a place that
  * is the same for a warp it moves to a register of the warp, and waits for it there, long before it is used.
  */

@@ -35,6 +35,23 @@ static __device__ inline void ptx_fence_proxy_async() {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
 
+/* The same of memory, both ways: after another thread's word, before one's own. */
+static __device__ inline void ptx_fence_proxy_async_global() {
+    asm volatile("fence.proxy.async.global;" ::: "memory");
+}
+
+/* Waits until another thread of the device has stored that value, with all that it did before. */
+static __device__ inline void ptx_wait_value(const int *place, int value) {
+    int there;
+    do
+        asm volatile("ld.acquire.gpu.global.s32 %0, [%1];" : "=r"(there) : "l"(place) : "memory");
+    while (there != value);
+}
+
+static __device__ inline void ptx_store_release(int *place, int value) {
+    asm volatile("st.release.gpu.global.s32 [%0], %1;" ::"l"(place), "r"(value) : "memory");
+}
+
 /* Registers of each thread of this warpgroup: fewer than before, or more (waits until others gave them back).
  * A multiple of 8 from 24 to 256. */
 template <int COUNT> static __device__ inline void ptx_registers_give() {
