@@ -171,13 +171,25 @@ static void take_apart(const partials *p, int number, int along) {
     hr_graph_move_before(graph, number, 1);
 }
 
+static hr_visit is_f8(const hr_expr *node, const void *function) {
+    const hr_tensor *tensors = ((const hr_function *)function)->tensors;
+    return hr_visit_until(node->op == HR_OP_ELEMENT && (tensors[node->tensor].dtype == HR_F8E4M3 ||
+                                                        tensors[node->tensor].dtype == HR_F8E5M2));
+}
+
+/* Of 16 bits, or of f8 with or without factors. */
+static bool are_narrow(const hr_function *function, const hr_contract *c) {
+    return hr_contract_will_fit(function, c, HR_BF16) || hr_contract_will_fit(function, c, HR_F16) ||
+           (hr_expr_find(c->left, is_f8, function) && hr_expr_find(c->right, is_f8, function));
+}
+
 /* Its kernel is one of tiles, and those of whole k fill the device. */
 static hr_status leaves(const partials *p, bool *out) {
     const hr_contract *c = &p->contract;
     const hr_function *function = p->graph->function;
     double rows, columns;
     *out = c->batch_count == 0 && c->m_count == 1 && c->n_count == 1 && !c->group && !c->leaves_out &&
-           (hr_contract_will_fit(function, c, HR_BF16) || hr_contract_will_fit(function, c, HR_F16));
+           are_narrow(function, c);
     if (!*out) return HR_OK;
     HR_TRY(hr_function_points(function, c->m, 1, p->extents, &rows));
     HR_TRY(hr_function_points(function, c->n, 1, p->extents, &columns));

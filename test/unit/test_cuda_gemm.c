@@ -524,6 +524,7 @@ static void test_partial_sums(void **state) {
         const char *text;
         int64_t m, n;
         int partials;
+        int64_t k; /* of f8, which an Ampere multiplies by threads; 0 = of 16 bits */
     } cases[] = {
         {"kernel k(x: bf16[M, K], w: bf16[N, K], g: bf16[M, N]) -> (y: bf16[M, N], c: f32[N], r: f32[M],\n"
          "    q: f32[M], a: f32) {\n"
@@ -533,27 +534,27 @@ static void test_partial_sums(void **state) {
          "    r[m] = rsqrt(mean[n](y[m, n]^2) + 0.001)\n"
          "    q[m] = min[n](y[m, n] + g[m, n])\n"
          "    a = max[m, n](abs(y[m, n])) }",
-         261, 264, 4},
+         261, 264, 4, 0},
         {"kernel k(x: f16[M, K], w: f16[N, K], v: f16[N, K]) -> (y: f16[M, N], c: f32[N]) {\n"
          "    y[m, n] = silu(sum[k](x[m, k] * w[n, k])) * sum[k](x[m, k] * v[n, k])\n"
          "    c[n] = sum[m](y[m, n] * 0.5) }",
-         257, 281, 1},
+         257, 281, 1, 0},
         {"kernel k(x: f16[K, M], w: f16[K, N]) -> (y: f16[N, M], c: f32[N], r: f32[M]) {\n"
          "    y[n, m] = sum[k](x[k, m] * w[k, n])\n"
          "    c[n] = sum[m](y[n, m])\n"
          "    r[m] = max[n](y[n, m]) }",
-         272, 265, 2},
+         272, 265, 2, 0},
         {"kernel k(x: f16[M, K], w: f16[N, K]) -> (y: f16[M, N], c: f32[N]) {\n"
          "    y[m, n] = sum[k](x[m, k] * w[n, k])\n"
          "    c[n] = sum[m](y[m, n]) }",
-         255, 300, 0},
+         255, 300, 0, 0},
         /* who makes z reads y again, and sums it beside */
         {"kernel k(x: f16[M, K], w: f16[N, K]) -> (z: f16[M, N], r: f32[M], c: f32[N]) {\n"
          "    y[m, n] = sum[k](x[m, k] * w[n, k])\n"
          "    r[m] = sum[n](y[m, n]^2)\n"
          "    c[n] = sum[m](y[m, n])\n"
          "    z[m, n] = y[m, n] * rsqrt(r[m]) }",
-         272, 264, 0},
+         272, 264, 0, 0},
         /* h costs less to make anew than to keep: what leaves reads it, too */
         {"kernel k(x: f16[M, K], w: f16[N, K], s: f32[M, N]) -> (y: f16[M, N], v: f32[M], c: f32[N]) {\n"
          "    e[m] = sum[n](s[m, n]) / N\n"
@@ -561,16 +562,37 @@ static void test_partial_sums(void **state) {
          "    v[m] = sum[n](h[m, n]^2)\n"
          "    y[m, n] = sum[k](x[m, k] * w[n, k])\n"
          "    c[n] = sum[m](y[m, n] * h[m, n]) }",
-         260, 264, 1},
+         260, 264, 1, 0},
+        /* the scale of the next product; both sides run along k in whole 16 bytes, or not */
+        {"kernel k(x: f8e4m3[M, K], w: f8e5m2[N, K], s: f32) -> (y: f8e4m3[M, N], a: f32, c: f32[N], r: "
+         "f32[M]) {\n"
+         "    t[m, n] = sum[k](x[m, k] * w[n, k]) * s\n"
+         "    y[m, n] = t[m, n]\n"
+         "    a = max[m, n](abs(t[m, n]))\n"
+         "    c[n] = sum[m](t[m, n])\n"
+         "    r[m] = min[n](t[m, n]) }",
+         261, 264, 3, 16},
+        {"kernel k(x: f8e4m3[M, K], w: f8e4m3[N, K]) -> (y: bf16[M, N], a: f32) {\n"
+         "    y[m, n] = sum[k](x[m, k] * w[n, k])\n"
+         "    a = max[m, n](abs(y[m, n])) }",
+         257, 259, 1, 9},
+        {"kernel k(x: f8e4m3[M, K], s: f32[M, K // 128], w: f8e4m3[N, K], t: f32[N // 128, K // 128])\n"
+         "    -> (y: f8e4m3[M, N], a: f32) {\n"
+         "    z[m, n] = sum[k](x[m, k] * s[m, k // 128] * (w[n, k] * t[n // 128, k // 128]))\n"
+         "    y[m, n] = z[m, n]\n"
+         "    a = max[m, n](abs(z[m, n])) }",
+         257, 256, 1, 128},
     };
     for (size_t i = 0; i < 2 * sizeof cases / sizeof *cases; i++) {
         const struct summed *of = &cases[i / 2];
         int64_t extents[EXTENTS_MAX];
-        const struct sizes size = {.m = of->m, .n = of->n, .k = 24};
+        const struct sizes size = {.m = of->m, .n = of->n, .k = of->k ? of->k : 24};
         hr_program *program = program_of(of->text);
+        const bool unaligned = i == 13; /* of f8 with maps: by threads */
         cuda_case one = {.function = &program->functions[0],
                          .extents = extents,
-                         .limits = cuda_case_limits(i % 2 ? 80 : 90, 4),
+                         .limits = cuda_case_limits(i % 2 && !unaligned ? 80 : 90, 4),
+                         .offset = unaligned,
                          .nonfinite = i == 1,
                          .points = 500};
         hr_plan *plan;
@@ -585,9 +607,9 @@ static void test_partial_sums(void **state) {
                 partials += stage->steps[k].kind == HR_STEP_PARTIAL;
         }
         assert_int_equal(partials, of->partials);
-        assert_int_equal(words, partials > 0);
+        assert_true(words == (partials > 0) || (of->k && i % 2));
         hr_plan_destroy(plan);
-        if (of->partials && sample_takes(i, 4)) expect_right(&one, (int)i);
+        if (of->partials && (of->k ? i % 2 == 0 || i <= 15 : sample_takes(i, 4))) expect_right(&one, (int)i);
         hr_program_destroy(program);
     }
 }

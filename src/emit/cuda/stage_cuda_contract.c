@@ -1,6 +1,7 @@
 /* The stage of a matrix product as a CUDA kernel. In: a stage. Out: text. See stage_cuda_contract.h. */
 #include "emit/cuda/stage_cuda_contract.h"
 
+#include "emit/cuda/gemm_partial_sums.h"
 #include "emit/cuda/gemm_walk_text.h"
 #include "emit/cuda/stage_cuda.h"
 #include "schedule/cuda/choose_gemm.h"
@@ -115,6 +116,20 @@ static void print_side(contract_printer *c, const char *name, const hr_expr *val
     hr_print(p, "%s", "");
 }
 
+/* Of the stage's sums over neighbours, whatever kernel it has. */
+static hr_cuda_gemm partials_of(const hr_stage *stage) {
+    hr_cuda_gemm gemm = {.rights = 1 + stage->contract->stacked_count};
+    for (int i = 0; i < stage->step_count && gemm.partial_count < HR_PARTIALS_MOST; i++)
+        if (stage->steps[i].stored && stage->steps[i].kind == HR_STEP_PARTIAL)
+            gemm.partial_steps[gemm.partial_count++] = i;
+    return gemm;
+}
+
+static gemm_printer partial_printer_of(const contract_printer *c, const hr_cuda_gemm *gemm) {
+    return (gemm_printer){
+        .p = c->p, .stage = c->stage, .contract = c->contract, .gemm = gemm, .number = c->number};
+}
+
 void hr_cuda_print_plain_product(hr_printer *p, int number) {
     const hr_stage *stage = &p->plan->stages[number];
     contract_printer c = {.p = p, .stage = stage, .contract = stage->contract, .number = number};
@@ -139,6 +154,9 @@ void hr_cuda_print_plain_product(hr_printer *p, int number) {
         hr_print(p, "%s", "");
         return;
     }
+    const hr_cuda_gemm partials = partials_of(stage);
+    gemm_printer g = partial_printer_of(&c, &partials);
+    hr_gemm_print_partial_members(&g);
     hr_print(
         p,
         "    static __device__ inline void store(const arguments &a, int64_t batch, int64_t m, int64_t n, "
@@ -181,6 +199,10 @@ hr_status hr_emit_contract_cuda(hr_printer *p, int number) {
             "int64_t n, %s)",
             number, hr_cuda_sums_parameter(p, c.contract, c.type)),
         print_epilogue, &c);
+    const hr_cuda_gemm partials = partials_of(stage);
+    gemm_printer g = partial_printer_of(&c, &partials);
+    hr_gemm_print_partials(&g, hr_format(p, "const arguments &a, int64_t batch, int64_t m, int64_t n, %s",
+                                         hr_cuda_sums_parameter(p, c.contract, c.type)));
     hr_cuda_print_plain_product(p, number);
     hr_cuda_print_function(p,
                            hr_format(p,

@@ -79,7 +79,7 @@ static __device__ inline bool gemm_is_flagged(const int *flags, int count) {
  *
  * P: left and right, and right_1 and on of P::rights, with along_k (neighbours along k are neighbours in
  * memory) and value(a, batch, mn, k); store(a, batch, m, n, sum), where there are several rights of all
- * their sums. */
+ * their sums; partials, partial_values(), partial_0 and on: gemm_partials.h. */
 template <class T> struct gemm_plain_tiles { T left[16][68], right[16][68]; };
 
 template <class S, class T, class A>
@@ -138,6 +138,56 @@ static __device__ inline void gemm_plain_sums(const A &a, const gemm_size &size,
     }
 }
 
+/* A sum over 16 neighbours (gemm_partials.h), number NUMBER of the stage's, of a tile whose sums are in
+ * registers: each thread merges its four, then one those of four threads. */
+template <class P, class S, int NUMBER, class T, class A>
+static __device__ inline void gemm_plain_leave_partial(const A &a, const gemm_size &size, int64_t batch,
+                                                       int64_t m, int64_t n, gemm_plain_tiles<T> &tiles,
+                                                       const T (&sum)[P::rights][4][4]) {
+    const int row = (int)threadIdx.x / 16 * 4, column = (int)threadIdx.x % 16 * 4;
+    float near[4] = {S::none(), S::none(), S::none(), S::none()};
+#pragma unroll
+    for (int i = 0; i < 16; i++) {
+        const int64_t at_m = m + row + i / 4, at_n = n + column + i % 4;
+        float sums[P::rights], value[P::partials];
+        if (threadIdx.x >= 256 || at_m >= size.m || at_n >= size.n) continue;
+#pragma unroll
+        for (int r = 0; r < P::rights; r++)
+            sums[r] = (float)sum[r][i / 4][i % 4];
+        P::partial_values(a, batch, at_m, at_n, sums, value);
+        float &to = near[S::along_m ? i % 4 : i / 4];
+        to = S::merge(to, value[NUMBER]);
+    }
+    if (threadIdx.x < 256)
+#pragma unroll
+        for (int i = 0; i < 4; i++)
+            tiles.left[(S::along_m ? row : column) / 4][(S::along_m ? column : row) + i] = near[i];
+    __syncthreads();
+    const int at = (int)threadIdx.x % 64, group = (int)threadIdx.x / 64;
+    const int64_t at_m = m + (S::along_m ? group * 16 : at), at_n = n + (S::along_m ? at : group * 16);
+    if (threadIdx.x < 256 && at_m < size.m && at_n < size.n) {
+        float all = S::none();
+        for (int i = 0; i < 4; i++)
+            all = S::merge(all, (float)tiles.left[group * 4 + i][at]);
+        S::store(a, at_m, at_n, all);
+    }
+    __syncthreads();
+}
+
+template <class P, class T, class A>
+static __device__ inline void gemm_plain_leave_partials(const A &a, const gemm_size &size, int64_t batch,
+                                                        int64_t m, int64_t n, gemm_plain_tiles<T> &tiles,
+                                                        const T (&sum)[P::rights][4][4]) {
+    if constexpr (P::partials > 0)
+        gemm_plain_leave_partial<P, typename P::partial_0, 0>(a, size, batch, m, n, tiles, sum);
+    if constexpr (P::partials > 1)
+        gemm_plain_leave_partial<P, typename P::partial_1, 1>(a, size, batch, m, n, tiles, sum);
+    if constexpr (P::partials > 2)
+        gemm_plain_leave_partial<P, typename P::partial_2, 2>(a, size, batch, m, n, tiles, sum);
+    if constexpr (P::partials > 3)
+        gemm_plain_leave_partial<P, typename P::partial_3, 3>(a, size, batch, m, n, tiles, sum);
+}
+
 /* Of the products behind it (gemm_hopper_block.h), to the same sums. */
 template <class P, class T, class A>
 static __device__ inline void gemm_plain_more(const A &a, int64_t batch, int64_t m, int64_t n,
@@ -164,6 +214,7 @@ static __device__ inline void gemm_plain_tile(const A &a, const gemm_size &size,
     if constexpr (P::rights > 3) gemm_plain_sums<P, typename P::right_3>(a, size, batch, m, n, tiles, sum[3]);
     gemm_plain_more<P>(a, batch, m, n, tiles, sum[0]);
     if (threadIdx.x < 256) gemm_plain_store<P>(a, size, batch, m + m_thread, n + n_thread, sum);
+    gemm_plain_leave_partials<P>(a, size, batch, m, n, tiles, sum);
 }
 
 /* All of them, by however many blocks there are. */
