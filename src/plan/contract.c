@@ -229,7 +229,13 @@ bool hr_value_fits(const hr_function *function, const hr_expr *value, hr_dtype d
     case HR_OP_NUMBER:
         return hr_dtype_round(dtype, value->number) == value->number;
     case HR_OP_NEG:
+    case HR_OP_ABS:
+    case HR_OP_RELU:
         return hr_value_fits(function, value->args[0], dtype);
+    case HR_OP_MIN:
+    case HR_OP_MAX:
+        return hr_value_fits(function, value->args[0], dtype) &&
+               hr_value_fits(function, value->args[1], dtype);
     case HR_OP_WHERE:
         return hr_value_fits(function, value->args[1], dtype) &&
                hr_value_fits(function, value->args[2], dtype);

@@ -58,13 +58,20 @@ static const struct computed_case {
     {"kernel k(x: bf16[M, K], w: bf16[N, K], seed: i64) -> (y: bf16[M, N]) {\n"
      "    y[m, n] = sum[k](bf16(where(random(seed, m * K + k) < 0.5, 2 * x[m, k], 0)) * w[n, k]) }",
      70, 64, 64, 0, 0, 132, 1, true, false},
-    /* evaluated for many columns; few vectors; f32 */
+    /* what is bf16 without being rounded */
+    {"kernel k(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[M, N]) {\n"
+     "    y[m, n] = sum[k](min(max(-x[m, k], 0), 6) * w[n, k]) }",
+     40, 70, 48, 0, 0, 132, 0, true, true},
+    /* evaluated for many columns, random numbers for some; few vectors; f32 */
+    {"kernel k(x: bf16[M, K], w: bf16[N, K], seed: i64) -> (y: bf16[M, N]) {\n"
+     "    y[m, n] = sum[k](bf16(where(random(seed, m * K + k) < 0.5, 2 * x[m, k], 0)) * w[n, k]) }",
+     70, 200, 64, 0, 0, 132, 0, false, false},
     {"kernel k(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[M, N]) {\n"
      "    y[m, n] = sum[k](bf16(relu(x[m, k])) * w[n, k]) }",
      64, 300, 64, 0, 0, 132, 0, false, false},
     {bytes, 16, 97, 144, 0, 0, 132, 0, false, false},
     {"kernel k(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[M, N]) {\n"
-     "    y[m, n] = sum[k](relu(x[m, k]) * 0.1 * w[n, k]) }",
+     "    y[m, n] = sum[k](tanh(x[m, k]) * w[n, k]) }",
      64, 64, 64, 0, 0, 132, 0, false, false},
 };
 

@@ -27,6 +27,9 @@ static const char *laid_words(const hr_cuda_gemm *gemm) {
     bool right = false;
     for (int i = 0; i < gemm->rights; i++)
         right = right || hr_gemm_right(gemm, i)->parts;
+    if (gemm->left.parts == 1 && gemm->left.value->op != HR_OP_ELEMENT && !right)
+        return "; the left operand is laid out anew, once: in registers each tile of columns would compute "
+               "it";
     return words[gemm->left.parts > 0][right];
 }
 

@@ -17,9 +17,10 @@
 
 /* STEP: along k. STEP_BYTES_MOST: a row of a swizzle. BLOCK: along k of an instruction. */
 enum { STEP = 64, STEP_BYTES_MOST = 128, STEP_BYTES_LEAST = 32, BLOCK = 16, ALIGNMENT = 256 };
-/* Columns beside a text that is evaluated for each of their tiles; vectors past which a packed matrix streams
- * no more (gemm_thin.c). */
-enum { COLUMNS_FEW = 256, VECTORS_FEW = 64 };
+/* Columns beside a text that is evaluated for each of their tiles, which are two at most; one where it has
+ * random numbers, which cost more than to lay it out. Vectors past which a packed matrix streams no more
+ * (gemm_thin.c). */
+enum { COLUMNS_FEW = 256, COLUMNS_FEWER = 128, VECTORS_FEW = 64 };
 
 typedef struct finder {
     const hr_plan *plan;
@@ -145,12 +146,18 @@ static hr_visit find_element(void *context, const hr_expr *e) {
     return HR_VISIT_PAST;
 }
 
+static hr_visit is_random(const hr_expr *e, const void *context) {
+    (void)context;
+    return hr_visit_until(e->op == HR_OP_RANDOM);
+}
+
 /* A text whose values are all of `dtype`, over one such element. */
 static hr_status text_find(const finder *f, hr_dtype dtype, hr_gemm_side *side) {
     const hr_function *function = f->plan->normal;
     const hr_expr *left = f->contract->left;
+    const int64_t most = hr_expr_find(left, is_random, NULL) ? COLUMNS_FEWER : COLUMNS_FEW;
     search s = {.f = f};
-    if (left->op == HR_OP_ELEMENT || !hr_value_fits(function, left, dtype) || f->sizes->n > COLUMNS_FEW)
+    if (left->op == HR_OP_ELEMENT || !hr_value_fits(function, left, dtype) || f->sizes->n > most)
         return HR_OK;
     hr_expr_visit(left, find_element, &s);
     HR_TRY(s.status);
