@@ -50,7 +50,8 @@ hr_tune_budget hr_tune_budget_of(hr_tune mode) {
     if (mode == HR_TUNE_FULL)
         return (hr_tune_budget){
             .candidates = HR_TRIED_MAX, .prepare_seconds = 180, .measure_seconds = 60, .rounds = 31};
-    /* A dozen; two cores that take 1.5 s for each end within 20 s, with the best of several stages together. */
+    /* A dozen; two cores that take 1.5 s for each end within 20 s, with the best of several stages together.
+     */
     return (hr_tune_budget){.candidates = 12, .prepare_seconds = 9, .measure_seconds = 3, .rounds = 15};
 }
 
