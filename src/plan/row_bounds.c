@@ -68,6 +68,42 @@ static void take(const hr_expr *bound, int *count, const hr_expr **out, bool *al
     out[(*count)++] = bound;
 }
 
+/* What a step reads along the lane: bounds where all of it stands in choices that have some. */
+typedef struct reading {
+    int lane;
+    hr_row_bounds *out;
+    bool begins, ends; /* all choices have such a bound */
+    bool any, beyond;  /* something is read in a choice; outside of one that is bounded */
+} reading;
+
+static hr_visit find_reading(void *context, const hr_expr *node) {
+    reading *r = context;
+    sides found = {.lane = r->lane};
+    if (node->op == HR_OP_ELEMENT && hr_expr_has_index(node, r->lane)) r->beyond = true;
+    if (node->op != HR_OP_WHERE || !hr_expr_has_index(node, r->lane)) return HR_VISIT_ON;
+    hr_expr_visit(node->args[0], find_sides, &found);
+    if (!is_of_data(found.begin) && !is_of_data(found.end)) return HR_VISIT_ON;
+    take(found.begin, &r->out->begin_count, r->out->begin, &r->begins);
+    take(found.end, &r->out->end_count, r->out->end, &r->ends);
+    r->any = true;
+    hr_expr_visit(node->args[2], find_reading, r);
+    return HR_VISIT_PAST;
+}
+
+bool hr_stage_read_bounds(const hr_plan *plan, const hr_stage *stage, hr_row_bounds *out) {
+    reading r = {.out = out, .begins = true, .ends = true};
+    *out = (hr_row_bounds){0};
+    if (stage->contract || stage->row_count != 1 || !stage->task_count || hr_plan_has_lists(plan))
+        return false;
+    r.lane = hr_stage_lane(stage);
+    for (int i = 0; i < stage->step_count; i++)
+        if (stage->steps[i].kind != HR_STEP_ROW && hr_step_is_emitted(&stage->steps[i]))
+            hr_expr_visit(stage->steps[i].value, find_reading, &r);
+    if (!r.begins) out->begin_count = 0;
+    if (!r.ends) out->end_count = 0;
+    return r.any && !r.beyond && (out->begin_count || out->end_count);
+}
+
 bool hr_stage_row_bounds(const hr_plan *plan, const hr_stage *stage, hr_row_bounds *out) {
     bool begins = true, ends = true, any = false, data = false;
     *out = (hr_row_bounds){0};

@@ -183,7 +183,7 @@ hr_status hr_bounded_work(const hr_kernel *kernel, const hr_prepared *state, hr_
     for (int k = 0; k < state->plan->stage_count; k++) {
         const hr_stage *stage = &state->plan->stages[k];
         hr_row_bounds bounds;
-        if (!hr_stage_row_bounds(state->plan, stage, &bounds)) continue;
+        if (!hr_stage_read_bounds(state->plan, stage, &bounds)) continue;
         if (!c.mirrors) HR_TRY(hr_mirrors_create(kernel, &c.mirrors));
         if (!c.value)
             c.value = hr_memory_zeros((size_t)state->plan->normal->index_count + 1, sizeof *c.value);

@@ -152,13 +152,8 @@ static void test_beyond(void **state) {
     hr_kernel_destroy(kernel);
 }
 
-/* The floor counts what the bounds leave, cut at the axis's ends; without them, the whole axis. */
-static void test_floor(void **state) {
-    (void)state;
-    static const char rows[] =
-        "kernel rows(x: f32[B, N], begin: i32[B], end: i32[B]) -> (t: f32[B], p: f32[B])\n{\n"
-        "    t[b] = sum[n from begin[b] to end[b]](x[b, n])\n"
-        "    p[b] = prod[n from begin[b] to end[b]](1 + x[b, n] / 64)\n}\n";
+/* The floor counts what the bounds leave, cut at the axis's ends, however often the rows are gone through. */
+static void floor_check(const char *rows) {
     enum { ROWS = 8, ALL = 1000 };
     hr_kernel *kernel = rows_load(rows, ROWS, ALL);
     hr_floor floor;
@@ -177,6 +172,18 @@ static void test_floor(void **state) {
     good(hr_kernel_check(kernel, 100, &check));
     assert_true(check.ok);
     hr_kernel_destroy(kernel);
+}
+
+static void test_floor(void **state) {
+    (void)state;
+#define ROWS_TEXT(body)                                                                                      \
+    "kernel rows(x: f32[B, N], begin: i32[B], end: i32[B]) -> (t: f32[B], p: f32[B])\n{\n" body "}\n"
+    floor_check(ROWS_TEXT("    t[b] = sum[n from begin[b] to end[b]](x[b, n])\n"
+                          "    p[b] = prod[n from begin[b] to end[b]](1 + x[b, n] / 64)\n"));
+    floor_check(ROWS_TEXT("    t[b] = logsumexp[n from begin[b] to end[b]](x[b, n])\n"
+                          "    m[b] = mean[n from begin[b] to end[b]](x[b, n])\n"
+                          "    p[b] = mean[n from begin[b] to end[b]]((x[b, n] - m[b])^2)\n"));
+#undef ROWS_TEXT
 }
 
 /* A bound as large as its type has numbers is the axis's end, not its beginning. */
