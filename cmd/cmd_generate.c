@@ -4,6 +4,7 @@
 
 #include <limits.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -232,37 +233,55 @@ static bool turn_add(session *session, const char *role, const char *text) {
     return copy != NULL;
 }
 
-/* The next line from the terminal; false at the end, or where an interrupt came first: getline() would wait
- * on. */
-static bool line_read(char **line, size_t *room) {
+/* The next line from a terminal that shows no editing; LINE_INTERRUPTED before it: getline() would wait on.
+ */
+static line_end line_take(line_editor *line, const char *prompt) {
     struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-    fprintf(stderr, "> ");
+    fprintf(stderr, "%s", prompt);
     while (!terminal_interrupted() && poll(&in, 1, 100) == 0) /* ms: a signal may come just before it waits */
         ;
-    if (terminal_interrupted() || getline(line, room, stdin) < 0) {
+    if (terminal_interrupted() || getline(&line->text, &line->room, stdin) < 0) {
         fprintf(stderr, "\n");
-        return false;
+        return terminal_interrupted() ? LINE_INTERRUPTED : LINE_CLOSED;
     }
-    (*line)[strcspn(*line, "\n")] = 0;
-    return true;
+    line->text[strcspn(line->text, "\n")] = 0;
+    return LINE_TYPED;
 }
 
-/* A chat on a terminal, until its end. */
+/* An answer that an interrupt stopped is as long as it came; a turn of which nothing came is not held. */
+static int answer_stop(session *session, int code) {
+    const bool begun = code == 0 && session->said_length > 0;
+    if (code != 0 && code != hr_status_exit_code(HR_CANCELLED)) return code;
+    if (!begun) free(session->owned[--session->turn_count]);
+    terminal_resume();
+    return begun && !turn_add(session, "assistant", session->said) ? complain_memory(session->arguments) : 0;
+}
+
+static int turn_run(session *session, const char *line, hr_generation *generation) {
+    int code =
+        turn_add(session, "user", line) ? answer(session, generation) : complain_memory(session->arguments);
+    if (terminal_interrupted() == SIGINT)
+        code = answer_stop(session, code);
+    else if (code == 0 && !turn_add(session, "assistant", session->said))
+        code = complain_memory(session->arguments);
+    printf("\n");
+    fflush(stdout);
+    return code;
+}
+
+/* A chat on a terminal, until its end, or until an interrupt that stops no answer. */
 static int chat_run(session *session) {
-    char *line = NULL;
-    size_t room = 0;
+    line_editor line = {0};
+    line_end end = LINE_TYPED;
     int code = 0;
     hr_generation generation = {0};
     while (code == 0 && session->turn_count + 2 <= TURNS_MOST && !terminal_interrupted()) {
-        if (!line_read(&line, &room)) break;
-        if (!*line) continue;
-        code = turn_add(session, "user", line) ? answer(session, &generation)
-                                               : complain_memory(session->arguments);
-        if (code == 0 && !turn_add(session, "assistant", session->said))
-            code = complain_memory(session->arguments);
-        printf("\n");
+        end = session->terminal->progress_allowed ? line_edit(&line, "> ") : line_take(&line, "> ");
+        if (end != LINE_TYPED) break;
+        if (*line.text) code = turn_run(session, line.text, &generation);
     }
-    free(line);
+    line_editor_clear(&line);
+    if (end == LINE_NO_MEMORY) return complain_memory(session->arguments);
     return code == 0 && generation.tokens > 0 ? report(session, &generation) : code;
 }
 

@@ -88,6 +88,24 @@ int output_check(const arguments *arguments, const char *path);
  * spelling; NULL: there is none. */
 int output_check_apart(const arguments *arguments, const char *path, const char *read, const char *written);
 
+/* ---- a line that is typed: line_edit.c ---- */
+
+enum { LINES_BEFORE = 256 };
+
+/* Zeros before the first line. */
+typedef struct line_editor {
+    char *text; /* terminated */
+    size_t length, room, cursor;
+    char *before[LINES_BEFORE]; /* lines that were typed before */
+    int before_count, number;   /* number: of the one that is shown */
+} line_editor;
+
+typedef enum line_end { LINE_TYPED, LINE_CLOSED, LINE_INTERRUPTED, LINE_NO_MEMORY } line_end;
+
+/* A line in editor->text, typed on the terminal of standard input and shown on that of standard error. */
+line_end line_edit(line_editor *line, const char *prompt);
+void line_editor_clear(line_editor *line);
+
 /* ---- the terminal ---- */
 
 typedef struct terminal {
@@ -104,6 +122,8 @@ bool terminal_progress(void *terminal, const char *what, double done, double tot
 void terminal_progress_end(terminal *terminal);
 /* The signal that asked to stop, 0 while none did. */
 int terminal_interrupted(void);
+/* What was interrupted is over; the next interrupt asks again. */
+void terminal_resume(void);
 /* Ends as the signal would have, now that everything is clean. */
 void terminal_die(int signal);
 /* 0, or the exit code of a standard output that cannot be written to; a closed pipe is none. */

@@ -45,6 +45,18 @@ static bool locale_is_utf8(void) {
     return false;
 }
 
+/* The first signal asks the work to stop, the next one does not ask. */
+static void handlers_set(void) {
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+}
+
+void terminal_resume(void) {
+    interrupted = 0;
+    handlers_set();
+}
+
 void terminal_open(terminal *terminal) {
     const char *no_color = getenv("NO_COLOR"), *kind = getenv("TERM");
     bool dumb = !kind || !kind[0] || strcmp(kind, "dumb") == 0;
@@ -56,10 +68,7 @@ void terminal_open(terminal *terminal) {
     terminal->style.unicode = locale_is_utf8();
     terminal->progress_allowed = isatty(STDERR_FILENO) && !dumb;
 
-    /* the first one asks the work to stop, the next one does not ask */
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND | SA_RESTART};
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    handlers_set();
     signal(SIGPIPE, SIG_IGN); /* a closed pipe and a full disk are errors of the write */
     signal(SIGXFSZ, SIG_IGN);
 }

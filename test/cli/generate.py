@@ -12,6 +12,7 @@ import pty
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 sys.path.insert(0, str(Path(sys.argv[2]) / "test/support"))
@@ -287,6 +288,53 @@ def test_interrupted_chat(path):
     os.close(there)
 
 
+def shown_until(terminal, sign):
+    shown = b""
+    while sign not in shown:
+        shown += os.read(terminal, 1024)
+    return shown
+
+
+def test_typed_chat(path):
+    """A line is edited as it is typed and can be had again; what arrow keys send is no part of it."""
+    here, there = pty.openpty()
+    chat = subprocess.Popen([BUILD / "headroom", "generate", path, "--chat", "-n", "4", "--temperature", "0"], stdin=there, stdout=subprocess.PIPE, stderr=there,
+                            env=os.environ | {"TERM": "xterm"})
+    edited = b"x\xc3\xa9 hellp\x1b[D\x1b[1;5C\x1b[3~\x7fo\x01\x1b[C\x1b[C\x7f\x7f\x1b[3~\x1b[F\r"
+    for prompt, keys in ((b"> ", edited), (b"\n\r> ", b"\x1b[A\r"), (b"\n\r> ", b"no\x15\x1b[A\x1b[A\x1bOB\x1b[B\x04")):
+        shown_until(here, prompt)
+        os.write(here, keys)
+    texts, whole = chat.communicate(timeout=60)[0].decode("utf-8", "replace"), run(path, "hello", "--chat", "-n", 4, "--temperature", 0).stdout
+    check(chat.returncode == 0 and texts.startswith(whole), f"a line that is edited: {texts!r}, should begin with {whole!r}")
+    os.close(here)
+    os.close(there)
+
+
+def test_stopped_answer(path):
+    """An interrupt stops the answer, and the chat goes on. The answer cannot end before: nobody takes its text."""
+    here, there = pty.openpty()
+    out, full = os.pipe()
+    os.set_blocking(full, False)
+    try:
+        while os.write(full, b"." * 4096):
+            pass
+    except BlockingIOError:
+        os.set_blocking(full, True)
+    chat = subprocess.Popen([BUILD / "headroom", "generate", path, "--chat", "-n", "0"], stdin=there, stdout=full, stderr=there, env=os.environ | {"TERM": "xterm"})
+    os.close(full)
+    shown_until(here, b"> ")
+    os.write(here, b"hello\r")
+    shown_until(here, b"\n")
+    chat.send_signal(signal.SIGINT)
+    threading.Thread(target=lambda: [None for _ in iter(lambda: os.read(out, 1 << 16), b"")]).start()
+    shown_until(here, b"> ")
+    os.write(here, b"\x04")
+    shown_until(here, b"\n")
+    check(chat.wait(60) == 0, f"a chat whose answer was stopped ends with {chat.returncode}")
+    os.close(here)
+    os.close(there)
+
+
 # ---- progress ----
 
 def test_progress(path, vocabulary):
@@ -413,6 +461,8 @@ test_command(path)
 test_reader_left(path)
 test_terminal(path)
 test_interrupted_chat(path)
+test_typed_chat(path)
+test_stopped_answer(path)
 test_progress(path, len(parts[0]["tokenizer.ggml.tokens"]))
 test_safetensors(*parts)
 test_folders()
