@@ -164,6 +164,24 @@ def test_ignored(pairs, tensors):
         check(said in run(folder, "x", code=2).stderr, f"a file with {name}")
 
 
+class Check(ctypes.Structure):
+    _fields_ = [("points", ctypes.c_int64), ("max_error", ctypes.c_double), ("tolerance", ctypes.c_double), ("ok", ctypes.c_bool),
+                ("where", ctypes.c_char * 160), ("compared", ctypes.c_int64), ("relative_error", ctypes.c_double),
+                ("relative_where", ctypes.c_char * 160), ("warning", ctypes.c_char * 320)]
+
+
+def test_steps_checked(path, vocabulary):
+    """Each call of a step against its text in f64, on what the calls before it made."""
+    model, found = Model(path, vocabulary), Check()
+    library.hr_model_sequence.restype = ctypes.c_void_p
+    for tokens in (9, 1):
+        model.feed(list(range(tokens)), 1)
+        sequence = ctypes.c_void_p(library.hr_model_sequence(model.model))
+        model.done(library.hr_sequence_check(sequence, ctypes.c_int64(9), ctypes.c_int64(8), ctypes.byref(found)))
+        check(found.ok and found.points > 200, f"a step of {tokens} tokens: {found.where.decode()}, of {found.points} elements")
+    model.close()
+
+
 def test_tokens(path, pairs):
     model = Model(path, len(pairs["tokenizer.ggml.tokens"]))
     name = pairs["tokenizer.ggml.tokens"].index
@@ -454,6 +472,7 @@ def test_smollm(path):
 path = WORK / "miniature.gguf"
 parts = miniature(path)
 test_logits(path, *parts)
+test_steps_checked(path, len(parts[0]["tokenizer.ggml.tokens"]))
 test_tokens(path, parts[0])
 test_tokenizers()
 test_pieces()
