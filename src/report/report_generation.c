@@ -84,6 +84,20 @@ static void kernel_line(hr_sheet *paper, const kernel_time *kernel, const step_t
     hr_sheet_end_line(paper);
 }
 
+/* What copies take of a launch as a whole beyond its kernels: the rest goes on beside these. */
+static void copies_line(hr_sheet *paper, const step_times *times) {
+    double copies = 0;
+    for (int i = 0; i < times->count; i++)
+        if (strcmp(times->kernels[i].name, "copy") == 0) copies = times->kernels[i].seconds;
+    if (copies <= 0 || times->graph <= 0) return;
+    const double exposed = fmin(fmax(times->graph - (times->seconds - copies), 0), copies);
+    const bool unicode = paper->style.unicode;
+    hr_sheet_format(paper, HR_INK_PLAIN, "  copies take %s, %s of them exposed",
+                    hr_words_time(copies, unicode).text,
+                    exposed > 0 ? hr_words_time(exposed, unicode).text : "none");
+    hr_sheet_end_line(paper);
+}
+
 static hr_status sequence_text(const step_times *times, bool floors, const hr_report_style *style,
                                char **out) {
     hr_sheet paper = hr_sheet_begin(style);
@@ -106,6 +120,7 @@ static hr_status sequence_text(const step_times *times, bool floors, const hr_re
                         times->meetings);
         hr_sheet_end_line(&paper);
     }
+    copies_line(&paper, times);
     return hr_text_give(&paper.text, out);
 }
 

@@ -321,6 +321,12 @@ static void test_copies(void **state) {
     assert_int_equal(info().captures, 1);
     assert_int_equal(info().replays, 5);
     assert_true(hr_sequence_memory(sequence) <= 4 * 256); /* two layers' weights at once, two of x */
+    good(hr_sequence_launch_timed(sequence, 0, HR_TIMING_WHOLE));
+    good(hr_sequence_launch_timed(sequence, 0, HR_TIMING_CALLS));
+    char *report = NULL; /* two milliseconds between any events: six copies, six kernels, and all together */
+    good(hr_report_sequence_text(sequence, NULL, NULL, &report));
+    assert_non_null(strstr(report, "copies take 12.0 ms, none of them exposed"));
+    free(report);
     hr_device_release_pinned(device, host, LAYERS * SIZE * sizeof(float));
     give_back(x, SIZE);
     give_back(out, SIZE);
