@@ -177,8 +177,19 @@ static hr_visit is_index(const hr_expr *node, const void *context) {
     return hr_visit_until(node->op == HR_OP_INDEX && node->index == *(const int *)context);
 }
 
-/* A bound that depends on an index of the same brackets leaves the number of values to be counted; and where
- * nothing is larger than what is left out, no position is right. */
+/* A position behind the begin of a part: where nothing in it is larger than what is left out, that is the
+ * part's first. Over nothing it is 0. */
+static hr_expr *position_in_part(hr_checker *checker, hr_place place, hr_expr *position, int index,
+                                 const bounds *bounds) {
+    hr_expr *zero = hr_check_number(checker, place, HR_I64, 0, 0),
+            *begin = both(checker, HR_OP_MAX, place, bounds->begin, zero),
+            *some = both(checker, HR_OP_GT, place, count_of(checker, index, bounds), zero);
+    hr_expr *args[] = {some, both(checker, HR_OP_MAX, place, position, begin), zero};
+    return hr_check_operation(checker, HR_OP_WHERE, place, 3, args);
+}
+
+/* A bound that depends on an index of the same brackets leaves the number of values to be counted; and of
+ * several indices, where nothing is larger than what is left out, no position is right. */
 static bool may_be_bounded(hr_checker *checker, const hr_syntax *syntax, hr_op op, const int *bound,
                            const bounds *bounds, int count) {
     const char *trouble = NULL;
@@ -188,8 +199,8 @@ static bool may_be_bounded(hr_checker *checker, const hr_syntax *syntax, hr_op o
                 (bounds[i].begin && hr_expr_find(bounds[i].begin, is_index, &bound[k])))
                 trouble =
                     "a mean whose bound depends on another of its indices is written as a sum over a sum";
-        if (hr_op_finds_position(op) && (bounds[i].begin || (bounds[i].condition && count > 1)))
-            trouble = "a position is looked for up to a bound of its only index; choose with "
+        if (hr_op_finds_position(op) && bounds[i].condition && count > 1)
+            trouble = "a position is looked for between bounds of its only index; choose with "
                       "where(condition, a, -inf)";
     }
     if (trouble) hr_messages_add(checker->messages, syntax->place, "%s", trouble);
@@ -246,6 +257,8 @@ static hr_expr *reduced(hr_checker *checker, const hr_syntax *syntax, hr_op op, 
     new->bound_count = count;
     new->bound = hr_arena_alloc(checker->arena, (size_t)count * sizeof *bound);
     memcpy(new->bound, bound, (size_t)count * sizeof *bound);
+    if (hr_op_finds_position(op) && bounds[0].begin)
+        return position_in_part(checker, syntax->place, new, bound[0], &bounds[0]);
     if (mean) return mean_of_part(checker, syntax->place, new, bound, bounds, count);
     if (condition)
         return both(checker, HR_OP_GT, syntax->place, new,

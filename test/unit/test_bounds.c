@@ -124,6 +124,43 @@ static void test_ranges(void **state) {
     }
 }
 
+/* The first of equals between the bounds, whatever lies before them; of nothing 0. Rows of -inf and of NaN
+ * among them. */
+static void test_positions(void **state) {
+    (void)state;
+    static const char rows[] =
+        "kernel rows(x: f32[B, N], begin: i32[B], end: i32[B]) -> (most: i64[B], least: i64[B])\n{\n"
+        "    most[b]  = argmax[n from begin[b] to end[b]](x[b, n])\n"
+        "    least[b] = argmin[n from begin[b] to end[b]](x[b, n])\n}\n";
+    enum { ROWS = 48, ALL = 130 };
+    hr_kernel *kernel = rows_load(rows, ROWS, ALL);
+    int32_t *begin = array_of(kernel, "begin"), *end = array_of(kernel, "end");
+    float *x = array_of(kernel, "x");
+    for (int b = 0; b < ROWS; b++) {
+        begin[b] = b * 29 % (ALL + 9) - 4;
+        end[b] = begin[b] + b * 17 % ALL - 3;
+        for (int n = 0; n < ALL; n++)
+            x[b * ALL + n] = b % 8 == 1 ? -INFINITY : b % 8 == 2 ? INFINITY : (float)((n * 37 + b) % 11);
+        if (b % 8 == 3) x[b * ALL + cut(begin[b] + 2, ALL - 1)] = NAN;
+    }
+    good(hr_kernel_launch(kernel));
+    for (int b = 0; b < ROWS; b++) {
+        const int64_t from = cut(begin[b], ALL), to = cut(end[b], ALL);
+        int64_t most = from < to ? from : 0, least = most;
+        for (int64_t n = from + 1; n < to; n++) {
+            const float value = x[b * ALL + n], high = x[b * ALL + most], low = x[b * ALL + least];
+            if (value > high || (isnan(value) && !isnan(high))) most = n;
+            if (value < low || (isnan(value) && !isnan(low))) least = n;
+        }
+        assert_int_equal(((int64_t *)array_of(kernel, "most"))[b], most);
+        assert_int_equal(((int64_t *)array_of(kernel, "least"))[b], least);
+    }
+    hr_check check = {0};
+    good(hr_kernel_check(kernel, 100, &check));
+    assert_true(check.ok);
+    hr_kernel_destroy(kernel);
+}
+
 /* What lies beyond a bound may be anything, places that are not there included. */
 static void test_beyond(void **state) {
     (void)state;
@@ -205,6 +242,7 @@ static void test_floor_of_large_bounds(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ranges),
+        cmocka_unit_test(test_positions),
         cmocka_unit_test(test_beyond),
         cmocka_unit_test(test_floor),
         cmocka_unit_test(test_floor_of_large_bounds),

@@ -153,6 +153,13 @@ static const struct user_case {
      "1 stage: row",
      NULL,
      {{9, 33}, {1, 1}, {3, 1030}, {2, 0}}},
+    {"kernel places(x: f32[B, N], begin: i32[B], end: i32[B]) -> (k: i64[B], l: i32[B]) {\n"
+     "    k[b] = argmax[n from begin[b] to end[b]](round(x[b, n] / 4))\n"
+     "    l[b] = argmin[n from begin[b] to end[b]](x[b, n]) }",
+     {4096, 4096},
+     "1 stage: row",
+     NULL,
+     {{9, 33}, {1, 1}, {3, 1030}, {2, 0}}},
     /* ---- rows in order ---- */
     {"kernel sums(x: bf16[M, N]) -> (y: f32[M, N], z: f32[M, N]) {\n"
      "    y[m, n] = cumsum[n](x[m, n])\n    z[m, n] = cumsum[m](2 * x[m, n]) }",
