@@ -257,9 +257,48 @@ static int answer_stop(session *session, int code) {
     return begun && !turn_add(session, "assistant", session->said) ? complain_memory(session->arguments) : 0;
 }
 
+/* Tokens of the chat so far, as the model reads it. */
+static hr_status turns_count(const session *session, int64_t *out) {
+    char *text;
+    int32_t *tokens;
+    size_t count;
+    hr_status status = hr_model_chat(session->model, session->turns, session->turn_count, &text);
+    if (status != HR_OK) return status;
+    status = hr_model_prompt(session->model, text, strlen(text), HR_SPECIAL_AS_TOKENS, &tokens, &count);
+    free(text);
+    if (status != HR_OK) return status;
+    free(tokens);
+    *out = (int64_t)count;
+    return HR_OK;
+}
+
+/* The oldest question and its answer leave a chat that leaves an answer less than a quarter of the context.
+ */
+static int turns_fit(session *session) {
+    hr_model_info info;
+    int64_t count = 0;
+    hr_status status = hr_model_info_get(session->model, &info);
+    for (int forgotten = 0; status == HR_OK; forgotten++) {
+        const int first = session->turns[0].role[0] == 's'; /* behind the system's turn */
+        status = turns_count(session, &count);
+        if (status == HR_OK && (count <= info.context / 4 * 3 || session->turn_count < first + 3)) {
+            if (forgotten > 0) fprintf(stderr, "(the context is full: what was said first is forgotten)\n");
+            return 0;
+        }
+        if (status != HR_OK) break;
+        free(session->owned[first]);
+        free(session->owned[first + 1]);
+        session->turn_count -= 2;
+        const size_t left = (size_t)(session->turn_count - first);
+        memmove(session->turns + first, session->turns + first + 2, left * sizeof *session->turns);
+        memmove(session->owned + first, session->owned + first + 2, left * sizeof *session->owned);
+    }
+    return complain_status(session->arguments, status);
+}
+
 static int turn_run(session *session, const char *line, hr_generation *generation) {
-    int code =
-        turn_add(session, "user", line) ? answer(session, generation) : complain_memory(session->arguments);
+    int code = turn_add(session, "user", line) ? turns_fit(session) : complain_memory(session->arguments);
+    if (code == 0) code = answer(session, generation);
     if (terminal_interrupted() == SIGINT)
         code = answer_stop(session, code);
     else if (code == 0 && !turn_add(session, "assistant", session->said))

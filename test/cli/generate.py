@@ -328,6 +328,21 @@ def test_typed_chat(path):
     os.close(there)
 
 
+def test_long_chat(path):
+    """A chat forgets what was said first where its context is full, and says so."""
+    here, there = pty.openpty()
+    chat = subprocess.Popen([BUILD / "headroom", "generate", path, "--chat", "-n", "6", "--context", "90"], stdin=there, stdout=subprocess.DEVNULL, stderr=there,
+                            env=os.environ | {"TERM": "xterm"})
+    shown = shown_until(here, b"> ")
+    for _ in range(5):
+        os.write(here, b"hello\r")
+        shown += shown_until(here, b"\n\r> ")
+    os.write(here, b"\x04")
+    check(chat.wait(60) == 0 and b"is forgotten" in shown, f"a long chat ends with {chat.returncode}: {shown}")
+    os.close(here)
+    os.close(there)
+
+
 def test_stopped_answer(path):
     """An interrupt stops the answer, and the chat goes on. The answer cannot end before: nobody takes its text."""
     here, there = pty.openpty()
@@ -482,6 +497,7 @@ test_terminal(path)
 test_interrupted_chat(path)
 test_typed_chat(path)
 test_stopped_answer(path)
+test_long_chat(path)
 test_progress(path, len(parts[0]["tokenizer.ggml.tokens"]))
 test_safetensors(*parts)
 test_folders()
