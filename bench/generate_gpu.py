@@ -2,15 +2,16 @@
 """A language model on a GPU, one text at a time: tokens a second, their share of the copy roof, PyTorch beside it.
 
   generate_gpu.py BUILD [--shapes 1b,8b] [--format bf16|f16|q4_0|q4_1|q8_0] [--tokens N] [--prompt N] [--batch N] [--folder DIR]
-                  [--compile] [--profile] [--out FILE.md]
+                  [--compile] [--profile] [--read N,N] [--chunk N] [--out FILE.md]
 
 in:   BUILD/libheadroom.so. A Llama of each shape is written to DIR (/dev/shm by default) with random weights and removed
       afterwards: in bf16 as Hugging Face has it, else as GGUF.
 out:  a row a shape. `share`: bytes of the weights that a token reads, over its time, over what a copy moves in a second.
       PyTorch: the same weights, static cache, a CUDA graph of a token's step; --compile: torch.compile over it as well.
 
---batch: as many texts of 1024 tokens at once, by hr_model_respond: tokens/s of steps in which all are written, and of
-reading them; PyTorch's step of as many, at the same length.
+--batch: as many texts of 1024 tokens at once, by hr_model_respond, in steps of --chunk tokens that read: tokens/s of steps in
+which all are written, and of reading them; PyTorch's step of as many, at the same length.
+--read: texts of so many tokens, read: tokens/s, and the rate of the products with the weights of layers and head.
 
 Logits of a prompt and of tokens behind it are compared with PyTorch's in f32 from the same weights: the largest difference
 over their spread. --profile: the launches of one token's step in order, with what each takes.
@@ -224,13 +225,13 @@ class Model:
         self.done(self.library.hr_model_generate(self.model, (c_int32 * len(tokens))(*tokens), c_int64(len(tokens)), byref(options), byref(out)))
         return out
 
-    def respond(self, texts, most, temperature=0.0):
+    def respond(self, texts, most, temperature=0.0, chunk=0):
         """When each step began, in seconds from the first; what came of each text."""
         begun = []
         seen = PROGRESS(lambda context, what, done, total: begun.append(time.perf_counter()) or True)
         sampling = Sampling(ctypes.sizeof(Sampling), temperature, 40, 0.95, 0.05, 0)
         requests = (Request * len(texts))(*(Request(ctypes.sizeof(Request), (c_int32 * len(t))(*t), len(t), most, sampling) for t in texts))
-        options = BatchOptions(ctypes.sizeof(BatchOptions), len(texts), 512, seen, None)
+        options = BatchOptions(ctypes.sizeof(BatchOptions), len(texts), chunk, seen, None)
         out, totals = (Response * len(texts))(), BatchTotals()
         self.done(self.library.hr_model_respond(self.model, requests, c_int(len(texts)), byref(options), out, byref(totals)))
         made = [(one.first_seconds, one.seconds, one.count) for one in out]
@@ -381,10 +382,10 @@ def batch(library, path, shape, llama, arguments):
     model = Model(library, path, shape.vocabulary, context=count * (TEXT + most + 16))
     texts = [[int(t) for t in random.integers(0, shape.vocabulary, TEXT)] for _ in range(count)]
     begun = time.perf_counter()
-    model.respond([text[:64] for text in texts], 4)
+    model.respond([text[:64] for text in texts], 4, chunk=arguments.chunk)
     print(f"{count} texts of 64 tokens, 4 more of each, compiling: {time.perf_counter() - begun:.2f} s", flush=True)
     for temperature in (0.0, 0.8):
-        steps, made = model.respond(texts, most, temperature)
+        steps, made = model.respond(texts, most, temperature, arguments.chunk)
         read, ended = max(first for first, _, _ in made), min(end for _, end, _ in made)
         written = [b - a for a, b in zip(steps, steps[1:]) if a >= read and b <= ended]
         rate = count / statistics.median(written) if written else float("nan")
@@ -394,6 +395,23 @@ def batch(library, path, shape, llama, arguments):
     for compiled in (False, True) if arguments.compile else (False,):
         theirs = torch_rate(llama, TEXT, 32, compiled)
         print(f"PyTorch{', compiled' if compiled else ''}, a graph of {count} texts at {TEXT} tokens: {count / theirs:.0f} tokens/s", flush=True)
+
+
+def read_texts(library, path, shape, name, lengths):
+    """Texts of these lengths, each read three times behind a first one."""
+    model = Model(library, path, shape.vocabulary, context=max(lengths) + 16)
+    flops = 2 * sum(a[0] * a[1] for n, a in shape.tensors() if len(a) == 2 and "embed_tokens" not in n)
+    for length in lengths:
+        tokens, times = [int(t) for t in np.random.default_rng(length).integers(0, shape.vocabulary, length)], []
+        for _ in range(4):
+            model.keep(0)
+            begun = time.perf_counter()
+            model.feed(tokens)
+            times.append(time.perf_counter() - begun)
+        seconds = statistics.median(times[1:])
+        print(f"{name}: {length} tokens read in {1e3 * seconds:.2f} ms, {length / seconds:.0f} tokens/s, {flops * length / seconds / 1e12:.0f} TFLOP/s; "
+              f"the first time, compiling, {times[0]:.2f} s", flush=True)
+    model.close()
 
 
 def measure(library, name, arguments, copied):
@@ -408,8 +426,11 @@ def measure(library, name, arguments, copied):
         path = folder / "model.gguf"
         gguf_write(path, shape, arguments.format, blocks)
         del blocks
+    if arguments.read:
+        read_texts(library, path, shape, name, [int(length) for length in arguments.read.split(",")])
     if arguments.batch:
         batch(library, path, shape, Llama(shape, weights, TEXT + 64, arguments.batch), arguments)
+    if arguments.read or arguments.batch:
         shutil.rmtree(folder)
         return None
     llama = Llama(shape, weights, CONTEXT)
@@ -450,6 +471,8 @@ def main():
     parser.add_argument("--prompt", type=int, default=16)
     parser.add_argument("--format", choices=["bf16", *BLOCKS], default="bf16")
     parser.add_argument("--batch", type=int, default=0)
+    parser.add_argument("--read")
+    parser.add_argument("--chunk", type=int, default=0)
     parser.add_argument("--folder", default="/dev/shm")
     parser.add_argument("--out")
     parser.add_argument("--compile", action="store_true")
@@ -466,7 +489,7 @@ def main():
     with torch.inference_mode():
         for name in arguments.shapes.split(","):
             rows.append(measure(library, name, arguments, copied))
-    if arguments.batch:
+    if arguments.read or arguments.batch:
         return
     table = "\n".join(rows)
     print(table)

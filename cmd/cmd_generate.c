@@ -351,6 +351,7 @@ static int requests_run(session *session, const char *path) {
     hr_request *requests;
     int64_t at_once;
     int count, code = arguments_whole(arguments, "at-once", 1, 16, &at_once);
+    if (!code) code = arguments_whole(arguments, "chunk", 1, 0, &options.chunk);
     if (code) return code;
     if (arguments->word_count > 1 || arguments_has(arguments, "chat") || arguments_has(arguments, "draft"))
         return complain(arguments, "--requests has the texts in its file, and no --chat and --draft");
@@ -462,6 +463,7 @@ static const flag flags[] = {
      "go on with many texts at once, a JSON object a line: prompt or chat, n, temperature, top_k, top_p, "
      "min_p, seed; a line of JSON comes back for each"},
     {0, "at-once", "N", "requests that share a step, 16 by default, at most 64"},
+    {0, "chunk", "N", "tokens of a step that reads them, 256 by default, on a GPU 1024, at most 2048"},
     {0, "context", "N",
      "tokens that there is room for, in a drafter, too; as many as the model was taught with by default"},
     {0, "device", "NAME", "cpu, cuda or cuda:I; cpu by default"},

@@ -13,7 +13,7 @@ _headroom_flags() {
     bench) echo --only --size --tune --repeat --device --no-verify --json --csv --help ;;
     sweep) echo --html --device --tune --no-verify --json --help ;;
     ladder) echo --list --show --html --tune --device --json --help ;;
-    generate) echo --chat --system --number --temperature --top-k --top-p --min-p --seed --draft --requests --at-once --context --device --threads --text --explain --json --help ;;
+    generate) echo --chat --system --number --temperature --top-k --top-p --min-p --seed --draft --requests --at-once --chunk --context --device --threads --text --explain --json --help ;;
     esac
 }
 

@@ -102,6 +102,7 @@ complete -c headroom -n "__fish_seen_subcommand_from generate" -l seed -x
 complete -c headroom -n "__fish_seen_subcommand_from generate" -l draft -r
 complete -c headroom -n "__fish_seen_subcommand_from generate" -l requests -r
 complete -c headroom -n "__fish_seen_subcommand_from generate" -l at-once -x
+complete -c headroom -n "__fish_seen_subcommand_from generate" -l chunk -x
 complete -c headroom -n "__fish_seen_subcommand_from generate" -l context -x
 complete -c headroom -n "__fish_seen_subcommand_from generate" -l device -x -a "cpu"
 complete -c headroom -n "__fish_seen_subcommand_from generate" -l threads -x

@@ -713,7 +713,7 @@ typedef struct hr_response {
 typedef struct hr_batch_options {
     size_t size;
     int at_once;             /* requests that share a step; 0 = 16, at most 64 */
-    int64_t chunk;           /* tokens of a step; 0 = 256, at most 2048 */
+    int64_t chunk;           /* tokens of a step; 0 = 256, on a GPU 1024; at most 2048 */
     hr_progress_fn progress; /* requests that have ended, of all; NULL = nobody watches */
     void *progress_context;
 } hr_batch_options;

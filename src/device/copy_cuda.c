@@ -154,6 +154,17 @@ hr_status hr_copy_cuda_upload(struct hr_device *device, void *to, const void *fr
     return copy(device, to, from, size, TO_DEVICE);
 }
 
+hr_status hr_copy_cuda_upload_queued(struct hr_device *device, void *to, const void *from, size_t size) {
+    hr_device_cuda *cuda = (hr_device_cuda *)device;
+    bool pushed;
+    HR_TRY(hr_cuda_enter(cuda, &pushed));
+    const hr_cu_result result = copy_directly(cuda, to, from, size, TO_DEVICE);
+    hr_cuda_leave(cuda, pushed);
+    return result ? hr_cuda_fail(&cuda->driver, result, "copying %.3f MB to %s", (double)size * 1e-6,
+                                 device->name)
+                  : HR_OK;
+}
+
 hr_status hr_copy_cuda_download(struct hr_device *device, void *to, const void *from, size_t size) {
     return copy(device, to, from, size, FROM_DEVICE);
 }

@@ -120,6 +120,9 @@ typedef struct hr_device_ops {
 
     /* After all that was launched before; complete on return. */
     hr_status (*upload)(struct hr_device *device, void *to, const void *from, size_t size);
+    /* The same from pinned memory, which stays as it is until the device has been waited for; NULL: upload.
+     */
+    hr_status (*upload_queued)(struct hr_device *device, void *to, const void *from, size_t size);
     hr_status (*download)(struct hr_device *device, void *to, const void *from, size_t size);
     /* Within the device's memory, and between it and pinned memory. */
     hr_status (*copy)(struct hr_device *device, void *to, const void *from, size_t size);

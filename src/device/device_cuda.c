@@ -134,6 +134,7 @@ static const hr_device_ops cuda_ops = {
     .time = hr_time_cuda,
     .measure_roof = hr_roof_cuda_measure,
     .upload = hr_copy_cuda_upload,
+    .upload_queued = hr_copy_cuda_upload_queued,
     .download = hr_copy_cuda_download,
     .copy = hr_copy_cuda_within,
     .synchronise = cuda_synchronise,

@@ -66,6 +66,7 @@ void hr_cuda_leave(const hr_device_cuda *cuda, bool pushed);
 /* ---- copy_cuda.c: after all that was launched before; complete on return ---- */
 
 hr_status hr_copy_cuda_upload(struct hr_device *device, void *to, const void *from, size_t size);
+hr_status hr_copy_cuda_upload_queued(struct hr_device *device, void *to, const void *from, size_t size);
 hr_status hr_copy_cuda_download(struct hr_device *device, void *to, const void *from, size_t size);
 hr_status hr_copy_cuda_within(struct hr_device *device, void *to, const void *from, size_t size);
 void hr_copy_cuda_free(hr_device_cuda *cuda);

@@ -20,7 +20,7 @@
 
 /* WIDTH_LEAST: pages of a row of the table, so that scores are rows of 128 at least: shorter ones are added
  * up in another order, and a text would depend on how long those beside it are. */
-enum { AT_ONCE = 16, CHUNK = 256, WIDTH_LEAST = 8 };
+enum { AT_ONCE = 16, CHUNK = 256, CHUNK_APART = 1024, WIDTH_LEAST = 8 };
 
 typedef enum text_state { WAITING, RUNNING, ENDED } text_state;
 
@@ -428,11 +428,14 @@ hr_status hr_model_respond(hr_model *model, const hr_request *requests, int coun
     if (!options) options = &defaults;
     HR_TRY(options_check(options));
     if (count < 0) return hr_fail(HR_BAD_INPUT, "there cannot be %d requests", count);
+    const bool apart = !hr_device_memory_is_host(model->device);
     batch batch = {.model = model,
                    .count = count,
                    .at_once = options->at_once ? options->at_once : AT_ONCE,
-                   .chunk = options->chunk ? options->chunk : CHUNK,
-                   .apart = !hr_device_memory_is_host(model->device),
+                   .chunk = options->chunk ? options->chunk
+                            : apart        ? CHUNK_APART
+                                           : CHUNK,
+                   .apart = apart,
                    .totals = totals};
     *totals = (hr_batch_totals){0};
     memset(out, 0, (size_t)count * sizeof *out);

@@ -15,7 +15,8 @@
 /* Places between bounds that a launch tries, of all rows together; and of a row at least. Bounds have to tell
  * 2^SPACE_BITS places apart: numbers of f32 are about 2^32. */
 enum { BETWEEN_ALL = 128, BETWEEN_LEAST = 8, SPACE_BITS = 36 };
-enum { SHORTLIST = 64 }; /* tokens of which the few that a row asks for are found */
+enum { SHORTLIST = 64 };  /* tokens of which the few that a row asks for are found */
+enum { PARTS_MOST = 64 }; /* of a row, each of which has its best token found by a task of its own */
 /* log1p(2^149 * x) of what is beyond all numbers of f32 */
 #define BOUND_MOST 193.0
 
@@ -29,6 +30,8 @@ typedef struct choice_table {
     int64_t token[HR_BATCH_MOST];
     double log_probability[HR_BATCH_MOST];
     double larger[HR_BATCH_MOST * BETWEEN_LEAST]; /* from here on: on the device alone */
+    int64_t tokens[HR_BATCH_MOST * PARTS_MOST];
+    double part[HR_BATCH_MOST * PARTS_MOST];
     float value[HR_BATCH_MOST * SHORTLIST];
     int32_t place[HR_BATCH_MOST * SHORTLIST];
 } choice_table;
@@ -48,33 +51,36 @@ typedef struct choosing {
 typedef struct argument {
     hr_dtype dtype;
     void *data;
-    int64_t columns;
+    int64_t columns, parts; /* parts: that the columns are seen in; 0 = none */
 } argument;
 
-enum { ARGUMENTS_MOST = 9 };
+enum { ARGUMENTS_MOST = 11 };
 
 static argument logits_of(const choosing *choosing) {
-    return (argument){HR_F32, choosing->logits, choosing->model->vocabulary};
+    return (argument){HR_F32, choosing->logits, choosing->model->vocabulary, 0};
 }
 
 static argument parts_of(const choosing *choosing) {
-    return (argument){HR_F64, choosing->model->choices.parts, choosing->model->vocabulary};
+    return (argument){HR_F64, choosing->model->choices.parts, choosing->model->vocabulary, 0};
 }
 
 static hr_status launch(const choosing *choosing, hr_choice_kernel which, const argument *arguments,
                         int count) {
     const hr_model_choices *choices = &choosing->model->choices;
     hr_array arrays[ARGUMENTS_MOST];
-    int64_t shapes[ARGUMENTS_MOST][2];
+    int64_t shapes[ARGUMENTS_MOST][3];
     for (int i = 0; i < count; i++) {
         const argument *given = &arguments[i];
         shapes[i][0] = choosing->rows;
-        shapes[i][1] = given->columns;
+        shapes[i][1] = given->parts ? given->parts : given->columns;
+        shapes[i][2] = given->parts ? given->columns / given->parts : 1;
         arrays[i] = (hr_array){.size = sizeof(hr_array),
                                .data = given->columns ? given->data
                                                       : hr_model_memory_at(&choices->table, given->data),
                                .dtype = given->dtype,
-                               .rank = given->columns ? 2 : 1,
+                               .rank = given->parts     ? 3
+                                       : given->columns ? 2
+                                                        : 1,
                                .shape = shapes[i]};
     }
     return hr_kernel_execute(choices->kernels[which], arrays, count, NULL);
@@ -95,22 +101,24 @@ static hr_status floors_raise(const choosing *choosing, hr_choice_kernel narrow,
     memcpy(given + 1, by, (size_t)count * sizeof *by);
     for (int round = 0; round < rounds; round++) {
         const int next = 1 + round % 2;
-        bounds[0] = (argument){HR_F64, table->low[now], 0};
-        bounds[1] = (argument){HR_F64, table->high[now], 0};
-        bounds[2] = (argument){narrow == HR_NARROW_BY_COUNT ? HR_I32 : HR_F64,
-                               hr_model_memory_at(&choosing->model->choices.table, table->larger), between};
-        bounds[3] = (argument){HR_F64, table->low[next], 0};
-        bounds[4] = (argument){HR_F64, table->high[next], 0};
+        bounds[0] = (argument){HR_F64, table->low[now], 0, 0};
+        bounds[1] = (argument){HR_F64, table->high[now], 0, 0};
+        bounds[2] =
+            (argument){narrow == HR_NARROW_BY_COUNT ? HR_I32 : HR_F64,
+                       hr_model_memory_at(&choosing->model->choices.table, table->larger), between, 0};
+        bounds[3] = (argument){HR_F64, table->low[next], 0, 0};
+        bounds[4] = (argument){HR_F64, table->high[next], 0, 0};
         HR_TRY(launch(choosing, narrow, given, 1 + count + 5));
         now = next;
     }
-    const argument last[] = {logits_of(choosing), {HR_F64, table->low[now], 0}, {HR_F32, table->floor, 0}};
+    const argument last[] = {
+        logits_of(choosing), {HR_F64, table->low[now], 0, 0}, {HR_F32, table->floor, 0, 0}};
     return launch(choosing, HR_RAISE_FLOOR, last, 3);
 }
 
 /* The k largest. */
 static hr_status leave_by_count(const choosing *choosing) {
-    const argument by[] = {{HR_I64, choosing->table->top_k, 0}};
+    const argument by[] = {{HR_I64, choosing->table->top_k, 0, 0}};
     return floors_raise(choosing, HR_NARROW_BY_COUNT, by, 1);
 }
 
@@ -126,12 +134,12 @@ static hr_status leave_by_share(const choosing *choosing) {
         HR_TRY(hr_device_allocate(choosing->model->device, bytes, &choices->parts));
         choices->parts_bytes = bytes;
     }
-    const argument shares[] = {logits_of(choosing),       {HR_F32, table->most, 0},
-                               {HR_F32, table->floor, 0}, {HR_I64, table->top_k, 0},
-                               {HR_F64, table->top_p, 0}, parts_of(choosing),
-                               {HR_F64, table->share, 0}};
+    const argument shares[] = {logits_of(choosing),          {HR_F32, table->most, 0, 0},
+                               {HR_F32, table->floor, 0, 0}, {HR_I64, table->top_k, 0, 0},
+                               {HR_F64, table->top_p, 0, 0}, parts_of(choosing),
+                               {HR_F64, table->share, 0, 0}};
     HR_TRY(launch(choosing, HR_SHARES, shares, 7));
-    const argument by[] = {parts_of(choosing), {HR_F64, table->share, 0}};
+    const argument by[] = {parts_of(choosing), {HR_F64, table->share, 0, 0}};
     return floors_raise(choosing, HR_NARROW_BY_SHARE, by, 2);
 }
 
@@ -139,14 +147,14 @@ static hr_status leave_by_share(const choosing *choosing) {
 static hr_status leave_by_list(const choosing *choosing) {
     choice_table *table = choosing->table;
     const hr_model_memory *memory = &choosing->model->choices.table;
-    const argument value = {HR_F32, hr_model_memory_at(memory, table->value), SHORTLIST};
+    const argument value = {HR_F32, hr_model_memory_at(memory, table->value), SHORTLIST, 0};
     const argument list[] = {
-        logits_of(choosing), value, {HR_I32, hr_model_memory_at(memory, table->place), SHORTLIST}};
+        logits_of(choosing), value, {HR_I32, hr_model_memory_at(memory, table->place), SHORTLIST, 0}};
     const argument floors[] = {value,
-                               {HR_I64, table->top_k, 0},
-                               {HR_F64, table->top_p, 0},
-                               {HR_F32, table->most, 0},
-                               {HR_F32, table->floor, 0}};
+                               {HR_I64, table->top_k, 0, 0},
+                               {HR_F64, table->top_p, 0, 0},
+                               {HR_F32, table->most, 0, 0},
+                               {HR_F32, table->floor, 0, 0}};
     HR_TRY(launch(choosing, HR_SHORTLIST, list, 3));
     return launch(choosing, HR_FLOORS, floors, 5);
 }
@@ -170,6 +178,37 @@ static void row_write(const choosing *choosing, int64_t row, const hr_token_choi
     table->high[0][row] = BOUND_MOST;
 }
 
+/* Parts of a row are alike, so that rows of no such number are one part. */
+static int64_t parts_of_row(int64_t all) {
+    int64_t parts = PARTS_MOST;
+    while (all % parts != 0)
+        parts--;
+    return parts;
+}
+
+static hr_status rows_choose(const choosing *choosing) {
+    choice_table *table = choosing->table;
+    const hr_model_memory *memory = &choosing->model->choices.table;
+    const int64_t parts = parts_of_row(choosing->model->vocabulary);
+    argument logits = logits_of(choosing);
+    const argument most = {HR_F32, table->most, 0, 0}, floor = {HR_F32, table->floor, 0, 0},
+                   min_p = {HR_F64, table->min_p, 0, 0}, temperature = {HR_F32, table->temperature, 0, 0},
+                   seed = {HR_I64, table->seed, 0, 0}, position = {HR_I64, table->position, 0, 0},
+                   tokens = {HR_I64, hr_model_memory_at(memory, table->tokens), parts, 0},
+                   part = {HR_F64, hr_model_memory_at(memory, table->part), parts, 0},
+                   token = {HR_I64, table->token, 0, 0},
+                   log_probability = {HR_F64, table->log_probability, 0, 0};
+    logits.parts = parts;
+    HR_TRY(launch(choosing, HR_CHOOSE_PARTS,
+                  (const argument[]){logits, most, floor, min_p, temperature, seed, position, tokens, part},
+                  9));
+    logits.parts = 0;
+    return launch(choosing, HR_CHOOSE,
+                  (const argument[]){logits, most, floor, min_p, temperature, seed, position, tokens, part,
+                                     token, log_probability},
+                  11);
+}
+
 static hr_status tokens_find(const choosing *choosing) {
     choice_table *table = choosing->table;
     const int64_t all = choosing->model->vocabulary;
@@ -179,11 +218,7 @@ static hr_status tokens_find(const choosing *choosing) {
         by_share |= table->top_p[row] < 1;
         by_list &= table->top_k[row] <= SHORTLIST || table->temperature[row] == 0;
     }
-    const argument largest[] = {logits_of(choosing), {HR_F32, table->most, 0}};
-    const argument choose[] = {
-        logits_of(choosing),          {HR_F32, table->most, 0},        {HR_F32, table->floor, 0},
-        {HR_F64, table->min_p, 0},    {HR_F32, table->temperature, 0}, {HR_I64, table->seed, 0},
-        {HR_I64, table->position, 0}, {HR_I64, table->token, 0},       {HR_F64, table->log_probability, 0}};
+    const argument largest[] = {logits_of(choosing), {HR_F32, table->most, 0, 0}};
     if (by_list && by_count) {
         HR_TRY(leave_by_list(choosing));
     } else {
@@ -191,7 +226,7 @@ static hr_status tokens_find(const choosing *choosing) {
         if (by_count) HR_TRY(leave_by_count(choosing));
         if (by_share) HR_TRY(leave_by_share(choosing));
     }
-    return launch(choosing, HR_CHOOSE, choose, 9);
+    return rows_choose(choosing);
 }
 
 hr_status hr_tokens_choose_there(struct hr_model *model, void *logits, hr_token_choice *choices, int count) {
@@ -215,7 +250,7 @@ hr_status hr_tokens_choose_there(struct hr_model *model, void *logits, hr_token_
 hr_status hr_choices_load(struct hr_model *model) {
     static const char *const names[HR_CHOICE_KERNELS] = {"largest",         "shortlist",       "floors",
                                                          "narrow_by_count", "narrow_by_share", "raise_floor",
-                                                         "shares",          "choose"};
+                                                         "shares",          "choose_parts",    "choose"};
     for (int i = 0; i < HR_CHOICE_KERNELS; i++)
         HR_TRY(hr_sampling_load(model, names[i], &model->choices.kernels[i]));
     return HR_OK;

@@ -78,6 +78,7 @@ typedef enum hr_choice_kernel {
     HR_NARROW_BY_SHARE,
     HR_RAISE_FLOOR,
     HR_SHARES,
+    HR_CHOOSE_PARTS,
     HR_CHOOSE,
     HR_CHOICE_KERNELS
 } hr_choice_kernel;

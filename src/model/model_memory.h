@@ -11,13 +11,14 @@ typedef struct hr_model_memory {
     size_t bytes;
 } hr_model_memory;
 
-/* `bytes` on each side, cleared on neither. */
+/* `bytes` on each side, cleared on neither; the host's are pinned. */
 hr_status hr_model_memory_take(hr_device *device, size_t bytes, hr_model_memory *out);
 /* Nothing where it was never taken. */
 void hr_model_memory_release(hr_device *device, hr_model_memory *memory);
 /* Where kernels find what the host has at `host`, which lies in it. */
 void *hr_model_memory_at(const hr_model_memory *memory, const void *host);
-/* `bytes` from `host` on for kernels that are launched from now on; or, complete on return, from them. */
+/* `bytes` from `host` on for kernels that are launched from now on, which the host leaves as they are until
+ * the device has been waited for; or, complete on return, from them. */
 hr_status hr_model_memory_send(hr_device *device, const hr_model_memory *memory, const void *host,
                                size_t bytes);
 hr_status hr_model_memory_fetch(hr_device *device, const hr_model_memory *memory, void *host, size_t bytes);

@@ -110,7 +110,7 @@ def test_requests(path):
     lines = [dict(prompt="the in" + " the" * (i % 3), n=3 + i % 3, temperature=0 if i % 2 else 0.9, seed=i) for i in range(4)]
     file = WORK / "cuda.jsonl"
     file.write_text("\n".join(map(json.dumps, lines)) + "\n")
-    given = lambda device: [json.loads(line) for line in run(path, "--requests", file, "--device", device).stdout.splitlines()]
+    given = lambda device: [json.loads(line) for line in run(path, "--requests", file, "--chunk", 32, "--device", device).stdout.splitlines()]
     ours, theirs = given("cuda"), given("cpu")
     check([one["text"] for one in ours] == [one["text"] for one in theirs], f"requests on a GPU: {ours}, on a CPU: {theirs}")
     return lines, ours
@@ -122,7 +122,7 @@ def test_company(path):
     file = WORK / "alone.jsonl"
     for line, one in list(zip(lines, ours))[1:3]:
         file.write_text(json.dumps(line) + "\n")
-        alone = json.loads(run(path, "--requests", file, "--device", "cuda").stdout)
+        alone = json.loads(run(path, "--requests", file, "--chunk", 32, "--device", "cuda").stdout)
         check((alone["text"], alone["log_probability"]) == (one["text"], one["log_probability"]), f"alone {alone}, among others {one}")
 
 
