@@ -415,8 +415,8 @@ static hr_status item_check(const hr_sequence *sequence, int i, int64_t step, in
 
 hr_status hr_sequence_check(hr_sequence *sequence, int64_t step, int64_t points, hr_check *out) {
     hr_check all = {.ok = true};
-    HR_TRY(launch_begin(sequence, step, __func__));
     HR_TRY(hr_pointer_check(out, "place for the result", __func__));
+    HR_TRY(launch_begin(sequence, step, __func__));
     if (points < 0) return hr_fail(HR_BAD_INPUT, "%" PRId64 " elements of a call cannot be checked", points);
     HR_TRY(hr_device_synchronise(sequence->device));
     for (int i = 0; i < sequence->item_count; i++) {
