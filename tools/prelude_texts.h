@@ -212,6 +212,7 @@ static const part cuda_parts[] = {
     CUDA_PART("cuda_convert", &no_holes, NULL),
     CUDA_PART("gemm_unpack", &no_holes, NULL),
     CUDA_PART("gemm_thin", &no_holes, NULL),
+    CUDA_PART("gemm_direct", &no_holes, NULL),
     CUDA_PART("cuda_math", &no_holes, NULL),
     CUDA_PART("cuda_memory", &no_holes, NULL),
     CUDA_PART("cuda_reduce", &no_holes, NULL),

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 /* DEPTH, STEPS: of an expression that is evaluated. CHUNK: bytes that are copied at once. */
-enum { DEPTH_MOST = 32, CHUNK = 16, UNITS = 4, BYTES = 256, ROW_NUMBERS_MOST = 1 << 16 };
+enum { DEPTH_MOST = 32, CHUNK = 16, WORD = 4, UNITS = 4, BYTES = 256, ROW_NUMBERS_MOST = 1 << 16 };
 /* What bf16 holds of whole numbers. */
 static const double number_most = 256;
 
@@ -22,6 +22,7 @@ typedef struct reader {
     int64_t *index; /* the value of each */
     bool *is_k;     /* by index */
     int64_t k;      /* numbers of a row */
+    int unit_most;  /* bytes of a unit */
     double byte;    /* the element's value */
     bool known;
 } reader;
@@ -354,10 +355,10 @@ static bool unit_take(reader *r, const hr_expr *number, const int64_t *offsets, 
 /* The widest unit whose four lie in one group of each scale. */
 static bool units_find(reader *r, const hr_expr *number, const int64_t *offsets, hr_packed *out) {
     const int64_t size = (int64_t)hr_dtype_size(r->function->tensors[r->element->tensor].dtype);
-    for (int bytes = CHUNK; bytes >= 4; bytes /= 2) {
+    for (int bytes = r->unit_most; bytes >= WORD; bytes /= 2) {
         out->unit_bytes = bytes;
         const int64_t run = (int64_t)UNITS * hr_packed_numbers(out);
-        if (hr_packed_numbers(out) < 8) break; /* two products at a time */
+        if (hr_packed_numbers(out) < 8 && r->unit_most > WORD) break; /* two products at a time */
         if (r->k % run || (out->scale_count && out->group % run)) continue;
         if (!repeats(offsets, r->k, run, UNITS * bytes / size) || !is_even(r, number, run)) continue;
         if (unit_take(r, number, offsets, out)) return true;
@@ -386,9 +387,14 @@ static bool find(reader *r, const hr_expr *number, hr_dtype dtype, hr_packed *ou
     return good;
 }
 
-bool hr_packed_find(const hr_function *function, const int64_t *extents, const hr_contract *contract,
-                    const hr_expr *value, hr_dtype dtype, hr_packed *out) {
-    reader r = {.function = function, .extents = extents, .contract = contract, .k = 1, .known = true};
+static bool find_units(const hr_function *function, const int64_t *extents, const hr_contract *contract,
+                       const hr_expr *value, hr_dtype dtype, int unit_most, hr_packed *out) {
+    reader r = {.function = function,
+                .extents = extents,
+                .contract = contract,
+                .k = 1,
+                .unit_most = unit_most,
+                .known = true};
     const hr_expr *number = hr_packed_factors(function, extents, contract, value, out);
     r.element = number ? hr_expr_find(number, is_element, NULL) : NULL;
     if (!r.element || hr_expr_find(number, is_other_element, r.element)) return false;
@@ -409,6 +415,17 @@ bool hr_packed_find(const hr_function *function, const int64_t *extents, const h
     free(r.index);
     free(r.is_k);
     return good;
+}
+
+bool hr_packed_find(const hr_function *function, const int64_t *extents, const hr_contract *contract,
+                    const hr_expr *value, hr_dtype dtype, hr_packed *out) {
+    return find_units(function, extents, contract, value, dtype, CHUNK, out);
+}
+
+bool hr_packed_words_find(const hr_function *function, const int64_t *extents, const hr_contract *contract,
+                          const hr_expr *value, hr_dtype dtype, hr_packed *out) {
+    return find_units(function, extents, contract, value, dtype, WORD, out) && out->word_numbers == WORD &&
+           out->row_bytes % (UNITS * 8) == 0; /* eight numbers of each lane */
 }
 
 /* ---- with few vectors ---- */
@@ -442,8 +459,10 @@ static bool product_is(const hr_function *function, const int64_t *extents, cons
     if (vectors > HR_PACKED_VECTORS_FEW && !hr_expr_find(matrix, is_byte, function)) return false;
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         out->dtype = dtypes[i];
-        if (hr_value_fits(function, left ? contract->right : contract->left, dtypes[i]) &&
-            hr_packed_find(function, extents, contract, matrix, dtypes[i], &out->matrix))
+        if (!hr_value_fits(function, left ? contract->right : contract->left, dtypes[i])) continue;
+        if (hr_packed_find(function, extents, contract, matrix, dtypes[i], &out->matrix) ||
+            (vectors <= HR_PACKED_VECTORS_FEW &&
+             hr_packed_words_find(function, extents, contract, matrix, dtypes[i], &out->matrix)))
             return vectors <= HR_PACKED_VECTORS_FEW || out->matrix.word_numbers > 2;
     }
     return false;

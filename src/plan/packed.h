@@ -51,6 +51,10 @@ static inline int hr_packed_line(const hr_packed *packed) {
  * in which it is multiplied, which holds all of its numbers. */
 bool hr_packed_find(const hr_function *function, const int64_t *extents, const hr_contract *contract,
                     const hr_expr *value, hr_dtype dtype, hr_packed *out);
+/* The same in units of 4 bytes, of numbers of 4 or 8 bits: groups of 16 bytes are enough. Rows have a
+ * multiple of 32 numbers. */
+bool hr_packed_words_find(const hr_function *function, const int64_t *extents, const hr_contract *contract,
+                          const hr_expr *value, hr_dtype dtype, hr_packed *out);
 
 /* A product of a packed matrix and vectors: few, or any number where its numbers have less than 16 bits. From
  * 9 vectors on tiles were faster for numbers of 16 bits (docs/facts.md). */

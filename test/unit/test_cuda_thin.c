@@ -60,6 +60,10 @@ static const struct thin_case {
     {"kernel k(q: i8[N, K], a: f32[N], x: bf16[M, K]) -> (y: f32[M, N]) {\n"
      "    y[m, n] = sum[k](x[m, k] * (q[n, k] * a[n])) }",
      4, 16},
+    /* sixteen bytes a scale: of few vectors alone */
+    {"kernel k(q: i8[N, G, 16], scale: f16[N, G], x: f16[M, G, 16]) -> (y: f32[M, N]) {\n"
+     "    y[m, n] = sum[g, i](x[m, g, i] * (q[n, g, i] * scale[n, g])) }",
+     4, 4},
     /* values of neither dtype; numbers that no field of bits is; rows across memory */
     {"kernel k(x: f32[M, K], w: bf16[N, K]) -> (y: f32[M, N]) { y[m, n] = sum[k](x[m, k] * w[n, k]) }", 0, 0},
     {"kernel k(q: u8[N, K], x: bf16[M, K]) -> (y: f32[M, N]) {\n"
@@ -109,8 +113,9 @@ static void choose(const hr_function *function, const int64_t *extents, const hr
     hr_plan_destroy(plan);
 }
 
-static void expect_taken(const struct thin_case *text, int64_t vectors, const hr_cuda_gemm *gemm) {
-    const bool takes = text->word_numbers > (vectors > HR_PACKED_VECTORS_FEW ? 2 : 0);
+static void expect_taken(const struct thin_case *text, const struct sizes *s, const hr_cuda_gemm *gemm) {
+    const bool few = s->m <= HR_PACKED_VECTORS_FEW, small = text->word_numbers * text->unit_bytes == 16;
+    const bool takes = small ? few && s->g % 2 == 0 : text->word_numbers > (few ? 0 : 2);
     if ((gemm->mainloop == HR_GEMM_THIN) != takes) fail_msg("%s: %s", text->text, gemm->why);
     if (!takes) return;
     assert_int_equal(gemm->thin.product.matrix.word_numbers, text->word_numbers);
@@ -139,7 +144,7 @@ static void test_products(void **state) {
             assert_int_equal(hr_program_find(program, NULL, &one.function), HR_OK);
             extents_set(one.function, &sizes[s], extents);
             choose(one.function, extents, &one.limits, &gemm);
-            expect_taken(&texts[t], sizes[s].m, &gemm);
+            expect_taken(&texts[t], &sizes[s], &gemm);
             parts = parts || (gemm.mainloop == HR_GEMM_THIN && gemm.tile.splits > 1);
             whole = whole || (gemm.mainloop == HR_GEMM_THIN && gemm.tile.splits == 1);
             if (gemm.mainloop == HR_GEMM_THIN) expect_right(&one, (int)(t * 16 + s));
@@ -159,7 +164,7 @@ static void test_choices(void **state) {
     } choices[] = {
         {3, 1, 4096, 0, 128, 32, 1},    {3, 16, 4096, 0, 128, 32, 1},   {3, 1, 14336, 0, 128, 128, 1},
         {0, 8, 14336, 4096, 0, 128, 1}, {0, 8, 4096, 14336, 0, 128, 4}, {3, 1, 1024, 0, 128, 32, 1},
-        {0, 9, 14336, 4096, 0, 0, 0},   {0, 16, 4096, 4096, 0, 0, 0},
+        {11, 1, 4096, 0, 256, 16, 1},   {0, 9, 14336, 4096, 0, 0, 0},   {0, 16, 4096, 4096, 0, 0, 0},
     };
     const hr_device_limits limits = cuda_case_limits(90, 132);
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {

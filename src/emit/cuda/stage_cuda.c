@@ -472,7 +472,7 @@ static void print_end(hr_cuda_stage *s) {
 
 /* ---- the stage ---- */
 
-static void print_next_start(hr_printer *p, int number, hr_stage_kernels kernels) {
+void hr_cuda_print_next_start(hr_printer *p, int number, hr_stage_kernels kernels) {
     if (number < p->plan->stage_count - 1 || kernels.end) hr_print(p, "let_next_launch_start();");
 }
 
@@ -481,7 +481,7 @@ static void print_wait(hr_printer *p, int number, hr_stage_kernels kernels) {
 }
 
 void hr_cuda_print_overlap(hr_printer *p, int number, hr_stage_kernels kernels) {
-    print_next_start(p, number, kernels);
+    hr_cuda_print_next_start(p, number, kernels);
     print_wait(p, number, kernels);
 }
 
@@ -520,7 +520,7 @@ static void print_entry(hr_cuda_stage *s, const char *suffix, const char *kind) 
     hr_print(p, "stage_%d%s(const __grid_constant__ arguments a) {", first, suffix);
     p->indent++;
     const hr_stage_kernels kernels = hr_stage_kernels_of(s->plan, s->stage, s->c);
-    print_next_start(p, s->number, kernels);
+    hr_cuda_print_next_start(p, s->number, kernels);
     if (!s->waits_late) print_wait(p, first, kernels);
     for (int i = first; i < s->number; i++)
         print_work_call(p, i, hr_grid_of(&s->plan->stages[i])->vector == 1 ? "<true>" : NULL);

@@ -17,6 +17,8 @@ hr_status hr_emit_stage_cuda(hr_printer *printer, int number, const int64_t *ext
                              const hr_cuda_choice *choice);
 /* The kernels of one launch start while the one before still ends. */
 void hr_cuda_print_overlap(hr_printer *printer, int number, hr_stage_kernels kernels);
+/* The first half of that. */
+void hr_cuda_print_next_start(hr_printer *printer, int number, hr_stage_kernels kernels);
 /* Prints `const int64_t n_N = a.n_N;` for each extent that the body in hand uses and no constant names. */
 void hr_cuda_print_extents_used(hr_printer *p);
 /* A function of the device with this text; `print` prints its body. */

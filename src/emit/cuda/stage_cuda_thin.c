@@ -200,6 +200,9 @@ static void print_sizes(thin_printer *t) {
              "    static constexpr int word_numbers = %d, unit_bytes = %d, apart = %d, piece_apart = %d, run "
              "= %d;",
              matrix->word_numbers, matrix->unit_bytes, matrix->apart, thin->piece_apart, thin->run);
+    if (thin->ahead)
+        hr_print(p, "    static constexpr int ahead = %d;\n    static constexpr bool waits = %s;",
+                 thin->ahead, thin->early ? "true" : "false");
     hr_print(p, "    static constexpr bool is_left = %s, vectors_lie = %s;", is_left(t) ? "true" : "false",
              thin->vectors_lie ? "true" : "false");
     hr_print(p,
@@ -259,7 +262,16 @@ static void print_size(thin_printer *t, hr_stage_kernels others) {
              hr_emit_points(p, c->k, c->k_count));
 }
 
+static void print_direct(thin_printer *t, bool copies) {
+    hr_cuda_print_next_start(t->p, t->number, (hr_stage_kernels){0});
+    hr_print(t->p, "gemm_direct<stage_%d_thin, %s>(a);", t->number, copies ? "true" : "false");
+}
+
 static void print_main(thin_printer *t, bool copies) {
+    if (t->thin->ahead) {
+        print_direct(t, copies);
+        return;
+    }
     print_size(t, (hr_stage_kernels){.end = hr_cuda_gemm_folds(t->gemm)});
     hr_print(t->p, "gemm_thin<stage_%d_thin, %s>(a, size, (float *)a.scratch);", t->number,
              copies ? "true" : "false");
@@ -282,8 +294,9 @@ static void print_fold(void *context) {
 static void print_kernel(thin_printer *t, const char *suffix, int threads, void (*print)(void *)) {
     hr_cuda_print_function(
         t->p,
-        hr_format(t->p, "%s void __launch_bounds__(%d, 1) stage_%d%s(const __grid_constant__ arguments a)",
-                  t->p->kernel, threads, t->number, suffix),
+        hr_format(t->p, "%s void __launch_bounds__(%d, %d) stage_%d%s(const __grid_constant__ arguments a)",
+                  t->p->kernel, threads, t->thin->ahead && !*suffix ? HR_GEMM_DIRECT_BLOCKS : 1, t->number,
+                  suffix),
         print, t);
 }
 

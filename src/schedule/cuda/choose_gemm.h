@@ -86,6 +86,9 @@ typedef struct hr_gemm_thin {
     int order[8];           /* along k: the numbers of two products of a lane, as its registers have them */
     int piece_apart;        /* along k, to those of the next two products */
     int run;                /* of those eight, neighbours along k: 8, 4 or 1 */
+    int ahead;  /* chunks of 64 bytes of a row that are on their way into registers: gemm_direct.h; 0 = there
+                   are  rings: gemm_thin.h */
+    bool early; /* what it reads but for the vectors is there before the launch before it has ended */
 } hr_gemm_thin;
 
 /* Products of parts of both operands that count: those beyond are smaller than what f32 holds. */
@@ -108,7 +111,8 @@ enum {
     HR_GEMM_SUMS_TWICE = 96,
     HR_GEMM_SUMS_COMPUTED = 128,
     HR_GEMM_SUMS_COMPUTED_TWICE = 64,
-    HR_GEMM_SUMS_COMPUTED_RUNS = 32
+    HR_GEMM_SUMS_COMPUTED_RUNS = 32,
+    HR_GEMM_DIRECT_BLOCKS = 2 /* of a multiprocessor: 128 registers a thread */
 };
 
 /* hr_gemm_view.tensor of what stands in scratch memory, at hr_gemm_view.offset. */

@@ -24,6 +24,17 @@ enum {
     ALIGNMENT = 16
 };
 
+/* gemm_direct.h: rows of a warp, bytes of a row's chunk, chunks on their way, floats of a row's sums; what
+ * a block takes of shared memory beside; blocks for each multiprocessor before they have more rows. */
+enum {
+    DIRECT_ROWS = 16,
+    DIRECT_CHUNK = 64,
+    DIRECT_AHEAD = 2,
+    DIRECT_PITCH = 9,
+    DIRECT_RESERVE = 1024,
+    DIRECT_WAVES = 6
+};
+
 /* Blocks for so many of the device's multiprocessors take all that memory gives. */
 static const double enough = 0.75;
 /* Bytes a clock and multiprocessor; clocks of another kernel. */
@@ -116,6 +127,56 @@ static bool order_make(hr_gemm_thin *thin) {
     }
     thin->run = has_runs(thin, 8) ? 8 : has_runs(thin, 4) ? 4 : 1;
     return true;
+}
+
+/* ---- straight into registers ---- */
+
+static hr_visit is_made(const hr_expr *e, const void *context) {
+    const hr_function *function = context;
+    return hr_visit_until(e->op == HR_OP_ELEMENT && function->tensors[e->tensor].role != HR_ROLE_INPUT);
+}
+
+/* Nothing that comes before the stage in its kernel makes the matrix, or its scales. */
+static bool is_early(const hr_plan *plan, const hr_packed *matrix) {
+    const hr_function *function = plan->normal;
+    bool early = !hr_expr_find(matrix->element, is_made, function);
+    for (int i = 0; i < matrix->scale_count; i++)
+        early = early && !hr_expr_find(matrix->scale[i], is_made, function);
+    return early;
+}
+
+/* Numbers of two registers, each of which has a word of four lanes' 16 bytes. */
+static void direct_order(hr_gemm_thin *thin) {
+    const hr_packed *matrix = &thin->product.matrix;
+    for (int slot = 0; slot < 8; slot++)
+        thin->order[slot] = slot / 4 * 16 + matrix->place[slot % 4];
+    thin->run = has_runs(thin, 8) ? 8 : has_runs(thin, 4) ? 4 : 1;
+}
+
+static int64_t direct_bytes(const hr_gemm_thin *thin) {
+    const int64_t chunks = hr_divide_up(thin->product.matrix.row_bytes, DIRECT_CHUNK);
+    const int64_t vectors = chunks * DIRECT_CHUNK * thin->vectors * 2;
+    const int64_t sums =
+        (int64_t)thin->k_warps * DIRECT_ROWS * thin->row_warps * DIRECT_PITCH * (int64_t)sizeof(float);
+    return vectors > sums ? vectors : sums;
+}
+
+/* Up to eight vectors that stand in shared memory whole, two blocks of a multiprocessor's. */
+static bool direct_make(const hr_plan *plan, const hr_gemm_sizes *s, hr_gemm_thin *thin) {
+    const hr_packed *matrix = &thin->product.matrix;
+    const int64_t processors = hr_limits_threads(&plan->limits);
+    if (thin->all_vectors > COLUMNS || !matrix->scale_count || matrix->group % 16 != 0) return false;
+    direct_order(thin);
+    thin->scale_run = 1;
+    thin->ahead = DIRECT_AHEAD;
+    thin->early = is_early(plan, matrix);
+    thin->row_warps = 1;
+    while (thin->row_warps < WARPS &&
+           s->batch * hr_divide_up(thin->rows, (int64_t)DIRECT_ROWS * 2 * thin->row_warps) >=
+               DIRECT_WAVES * processors)
+        thin->row_warps *= 2;
+    thin->k_warps = WARPS / thin->row_warps;
+    return (direct_bytes(thin) + DIRECT_RESERVE) * HR_GEMM_DIRECT_BLOCKS <= plan->limits.shared_bytes;
 }
 
 /* ---- blocks ---- */
@@ -244,6 +305,16 @@ static bool blocks_make(const hr_plan *plan, const hr_knobs *knobs, const hr_gem
     return true;
 }
 
+static void explain_direct(hr_cuda_gemm *gemm) {
+    const hr_gemm_thin *thin = &gemm->thin;
+    snprintf(gemm->why, sizeof gemm->why,
+             "on the tensor cores by mma.sync, the matrix streams past %" PRId64
+             " vectors straight into registers: numbers of %d bits become %s, sums of %" PRId64
+             " along k times their scale in f32; blocks of %d rows, %d warps along k",
+             thin->all_vectors, 32 / thin->product.matrix.word_numbers, hr_dtype_name(gemm->dtype),
+             thin->product.matrix.group, DIRECT_ROWS * thin->row_warps, thin->k_warps);
+}
+
 static void explain(hr_cuda_gemm *gemm) {
     const hr_gemm_thin *thin = &gemm->thin;
     const hr_packed *matrix = &thin->product.matrix;
@@ -261,6 +332,22 @@ static void explain(hr_cuda_gemm *gemm) {
         "of %d lines%s",
         thin->all_vectors, 32 / matrix->word_numbers, hr_dtype_name(gemm->dtype), scales,
         ROWS * thin->row_warps, thin->k_warps, thin->places, splits);
+}
+
+static void direct_take(const hr_gemm_sizes *sizes, const hr_gemm_thin *thin, hr_cuda_gemm *out) {
+    const int rows = DIRECT_ROWS * thin->row_warps;
+    *out = (hr_cuda_gemm){
+        .mainloop = HR_GEMM_THIN,
+        .rights = 1,
+        .dtype = thin->product.dtype,
+        .pair_count = 1,
+        .thin = *thin,
+        .tile = {.m = rows, .n = 16, .stages = thin->ahead, .cluster = 1, .raster = 1, .splits = 1},
+        .threads = WARP * WARPS,
+        .shared_bytes = direct_bytes(thin),
+        .blocks = hr_saturate_product(sizes->batch, hr_divide_up(thin->rows, rows))};
+    out->left.dtype = out->right.dtype = out->dtype;
+    explain_direct(out);
 }
 
 hr_status hr_gemm_thin_choose(const hr_plan *plan, const hr_stage *stage, const int64_t *extents,
@@ -281,6 +368,12 @@ hr_status hr_gemm_thin_choose(const hr_plan *plan, const hr_stage *stage, const 
     thin.k = sizes->k;
     thin.scale_run = scale_run(plan, extents, c, matrix, sizes->k / matrix->group);
     HR_TRY(vectors_lie(plan, extents, c, &thin.product, &thin.vectors_lie));
+    if (hr_packed_numbers(matrix) < 8) {
+        if (!direct_make(plan, sizes, &thin)) return HR_OK;
+        direct_take(sizes, &thin, out);
+        *taken = out->blocks <= INT32_MAX;
+        return HR_OK;
+    }
     if (!order_make(&thin) ||
         (!blocks_make(plan, knobs, sizes, &thin, &splits) && !blocks_make(plan, NULL, sizes, &thin, &splits)))
         return HR_OK;
