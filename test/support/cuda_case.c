@@ -190,7 +190,8 @@ static hr_status array_make(case_state *state, int i, const hr_filling *filling)
     HR_TRY(array_shape(state, i, array));
     state->layouts[i] = state->one->strided ? HR_LAYOUT_STRIDED : HR_LAYOUT_DENSE;
     array->each = tensor->rank && array->elements ? array->elements / array->shape[0] : 0;
-    if (state->one->members && tensor->rank > 1 && array->elements) {
+    if (state->one->members && tensor->rank > 1 && array->elements &&
+        strncmp(tensor->name, "dense", 5) != 0) {
         state->layouts[i] = HR_LAYOUT_MEMBERS;
         HR_TRY(members_place(state, i, array));
     } else

@@ -7,7 +7,8 @@
 #include "support/cuda_emulation.h"
 
 /* The steps of the first axis of arrays of two axes or more as members that lie apart, the last one first:
- * all at whole 16 bytes, or some not. Of inputs the last two are one. */
+ * all at whole 16 bytes, or some not. Of inputs the last two are one; those whose names begin with "dense"
+ * are whole. */
 typedef enum cuda_members { CUDA_MEMBERS_NONE, CUDA_MEMBERS_ALIGNED, CUDA_MEMBERS_ODD } cuda_members;
 
 typedef struct cuda_case {

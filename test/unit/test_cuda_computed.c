@@ -62,10 +62,10 @@ static const struct computed_case {
     {"kernel k(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[M, N]) {\n"
      "    y[m, n] = sum[k](min(max(-x[m, k], 0), 6) * w[n, k]) }",
      40, 70, 48, 0, 0, 132, 0, true, true},
-    /* evaluated for many columns, random numbers for some; few vectors; f32 */
+    /* evaluated for many columns; dear, of many elements; few vectors; f32 */
     {"kernel k(x: bf16[M, K], w: bf16[N, K], seed: i64) -> (y: bf16[M, N]) {\n"
      "    y[m, n] = sum[k](bf16(where(random(seed, m * K + k) < 0.5, 2 * x[m, k], 0)) * w[n, k]) }",
-     70, 200, 64, 0, 0, 132, 0, false, false},
+     2048, 64, 1024, 0, 0, 132, 0, false, false},
     {"kernel k(x: bf16[M, K], w: bf16[N, K]) -> (y: bf16[M, N]) {\n"
      "    y[m, n] = sum[k](bf16(relu(x[m, k])) * w[n, k]) }",
      64, 300, 64, 0, 0, 132, 0, false, false},

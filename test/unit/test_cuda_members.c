@@ -60,6 +60,16 @@ static const struct members_text {
      "    s[b, m] = sum[k](x[b, m, k])\n"
      "    y[b, m, k] = x[b, m, k] - s[b, m] / K }",
      false, 0},
+    /* what is computed in registers, laid out, or walked as one array beside members */
+    {"kernel k(dense: f8e5m2[B, N, K], x: f16[B, M, K]) -> (y: f16[B, M, N]) {\n"
+     "    y[b, m, n] = sum[k](x[b, m, k] * dense[b, n, k]) }",
+     false, 0},
+    {"kernel k(dense: bf16[B, M, K], w: bf16[B, N, K], dense_2: bf16[B, M, N]) -> (y: bf16[B, M, N]) {\n"
+     "    y[b, m, n] = sum[k](relu(dense[b, m, k]) * w[b, n, k]) + dense_2[b, m, n] }",
+     false, 0},
+    {"kernel k(x: bf16[B, M, K], dense: bf16[N, K]) -> (y: bf16[B, M, N]) {\n"
+     "    y[b, m, n] = gelu(sum[k](x[b, m, k] * dense[n, k])) }",
+     false, 0},
     {"kernel k(x: bf16[B, M, K], t: i32[B], y: inout f32[A, M, K]) { y[t[b], m, k] += x[b, m, k] }", false,
      0},
 };

@@ -13,8 +13,8 @@
 enum { CHUNK = 8, PLAIN_TILE = 64, ALIGNMENT = 256 };
 
 /* Multiply-adds of a multiprocessor a clock: by threads about half of 128; out of elements that come one by
- * one, about a fifth of what the tensor cores reach. */
-static const double plain_rate = 64, element_rate = 320, tensor_rate = 1500;
+ * one, about a fifth of what the tensor cores reach, a twentieth where they are computed. */
+static const double plain_rate = 64, element_rate = 320, text_rate = 80, tensor_rate = 1500;
 /* Another kernel; and bytes of memory a clock and multiprocessor. */
 static const double launch_clocks = 4000, memory_rate = 13;
 /* Of scratch memory. */
@@ -227,8 +227,9 @@ static bool lay_sides(const hr_plan *plan, const hr_gemm_sizes *s, bool fits, hr
     lay_out(s, s->n, &laid, &laid.right);
     for (int i = 0; i < laid.rights - 1; i++)
         lay_out(s, s->n, &laid, &laid.stacked[i]);
-    if (laid.work_bytes > laid_bytes_most ||
-        laid_clocks(plan, s, &laid) >= plain_clocks(plan, s, fits ? element_rate : plain_rate))
+    const bool computed = laid.left.value->op != HR_OP_ELEMENT || laid.right.value->op != HR_OP_ELEMENT;
+    const double rate = !fits ? plain_rate : computed ? text_rate : element_rate;
+    if (laid.work_bytes > laid_bytes_most || laid_clocks(plan, s, &laid) >= plain_clocks(plan, s, rate))
         return false;
     *out = laid;
     return true;

@@ -9,7 +9,7 @@
  * of a group are multiplied by its factors, so that numbers are multiplied as they are.
  *
  * - Any other text whose values are all bf16, or all f16, where no more columns stand beside it than it would
- * be evaluated for about once: else a kernel before the product lays it out, once.
+ * be evaluated for about once, and it is cheap: else a kernel before the product lays it out, once.
  */
 #include "base/dtype.h"
 #include "ir/visit.h"
@@ -17,10 +17,10 @@
 
 /* STEP: along k. STEP_BYTES_MOST: a row of a swizzle. BLOCK: along k of an instruction. */
 enum { STEP = 64, STEP_BYTES_MOST = 128, STEP_BYTES_LEAST = 32, BLOCK = 16, ALIGNMENT = 256 };
-/* Columns beside a text that is evaluated for each of their tiles, which are two at most; one where it has
- * random numbers, which cost more than to lay it out. Vectors past which a packed matrix streams no more
- * (gemm_thin.c). */
-enum { COLUMNS_FEW = 256, COLUMNS_FEWER = 128, VECTORS_FEW = 64 };
+/* Columns beside a text that is evaluated for each of their tiles, which are two at most; elements of a dear
+ * text, which costs less to lay out where there are more than pay for another launch. Vectors past which a
+ * packed matrix streams no more (gemm_thin.c). */
+enum { COLUMNS_FEW = 256, DEAR_MOST = 1 << 20, VECTORS_FEW = 64 };
 
 typedef struct finder {
     const hr_plan *plan;
@@ -146,22 +146,25 @@ static hr_visit find_element(void *context, const hr_expr *e) {
     return HR_VISIT_PAST;
 }
 
-static hr_visit is_random(const hr_expr *e, const void *context) {
-    (void)context;
-    return hr_visit_until(e->op == HR_OP_RANDOM);
+/* What takes longer than the element comes: special functions, random numbers, loads beside it. */
+static hr_visit is_dear(const hr_expr *e, const void *element) {
+    return hr_visit_until(hr_op_is_dear(e->op) || e->op == HR_OP_RANDOM ||
+                          (e->op == HR_OP_ELEMENT && e != element));
 }
 
 /* A text whose values are all of `dtype`, over one such element. */
 static hr_status text_find(const finder *f, hr_dtype dtype, hr_gemm_side *side) {
     const hr_function *function = f->plan->normal;
     const hr_expr *left = f->contract->left;
-    const int64_t most = hr_expr_find(left, is_random, NULL) ? COLUMNS_FEWER : COLUMNS_FEW;
     search s = {.f = f};
-    if (left->op == HR_OP_ELEMENT || !hr_value_fits(function, left, dtype) || f->sizes->n > most)
+    if (left->op == HR_OP_ELEMENT || !hr_value_fits(function, left, dtype) || f->sizes->n > COLUMNS_FEW)
         return HR_OK;
     hr_expr_visit(left, find_element, &s);
     HR_TRY(s.status);
     if (s.count != 1) return HR_OK;
+    const int64_t elements =
+        hr_saturate_product(f->sizes->batch, hr_saturate_product(f->sizes->m, f->sizes->k));
+    if (elements > DEAR_MOST && hr_expr_find(left, is_dear, s.element)) return HR_OK;
     side->raw = s.element;
     side->number = left;
     side->raw_bytes = STEP * (int)hr_dtype_size(function->tensors[s.element->tensor].dtype);
