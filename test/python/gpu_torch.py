@@ -79,6 +79,16 @@ class Gpu(unittest.TestCase):
         for each in p:
             torch.testing.assert_close(each, torch.full_like(each, 0.5))
 
+    def test_matrices_that_lie_apart(self):
+        """By the copy engine, and where rows or addresses are no whole 16 bytes."""
+        for count, odd in ((64, 0), (64, 1), (37, 0)):
+            room = lambda: torch.randn(count * count + 8, device="cuda").bfloat16()
+            a, b, c = ([room()[odd : odd + count * count].view(count, count) for _ in range(5)] for _ in range(3))
+            a[3] = a[1]
+            hr.kernel(texts.PRODUCTS).bind(a=a, b=b, c=c)()
+            for left, right, got in zip(a, b, c):
+                torch.testing.assert_close(got.float(), left.float() @ right.float(), rtol=1.6e-2, atol=2e-2)
+
     def test_graph(self):
         op = hr.torch.op(texts.RMSNORM)
         x, w = torch.randn(64, 256, device="cuda"), torch.randn(256, device="cuda")

@@ -100,6 +100,15 @@ class Bindings(unittest.TestCase):
         for place, each in enumerate(p):
             np.testing.assert_array_equal(each, 1 - 0.25 * place)
 
+    def test_matrices_that_lie_apart(self):
+        random = np.random.default_rng(5)
+        a, b = ([random.standard_normal(shape, np.float32) for _ in range(4)] for shape in ((5, 7), (7, 3)))
+        a[2] = a[1]
+        c = [np.empty((5, 3), np.float32) for _ in range(4)]
+        hr.kernel(texts.PRODUCTS).bind(a=a, b=b, c=c)()
+        for left, right, got in zip(a, b, c):
+            np.testing.assert_allclose(got, left @ right, rtol=1e-5, atol=1e-5)
+
     def test_wrong_arrays(self):
         kernel, ones = hr.kernel(texts.ADD_INTO), np.ones(3, np.float32)
         with self.assertRaisesRegex(hr.DtypeError, "<text>:2:17: error: `p` of kernel add_into"):

@@ -19,6 +19,10 @@ ADD_INTO = """
 kernel add_into(p: inout f32[N], g: f32[N], rate: f32 = 0.5) {
     p[i] = p[i] - rate * g[i]
 }"""
+PRODUCTS = """
+kernel products(a: T[B, M, K], b: T[B, K, N]) -> (c: T[B, M, N]) {
+    c[p, m, n] = sum[k](a[p, m, k] * b[p, k, n])
+}"""
 GATHER = """
 kernel gather(table: T[V, C], token: i32[N]) -> (y: T[N, C]) {
     y[n, c] = table[token[n], c]

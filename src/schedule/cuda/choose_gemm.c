@@ -36,8 +36,11 @@ static const char *laid_words(const hr_cuda_gemm *gemm) {
 static void explain(hr_cuda_gemm *gemm) {
     const hr_gemm_tile *tile = &gemm->tile;
     char splits[96] = "", pairs[128] = "", stacked[96] = "";
-    const char *chosen =
-        gemm->left.choice || gemm->right.choice ? "; which matrix of an operand it is follows from data" : "";
+    const char *chosen = gemm->left.view.member || gemm->right.view.member
+                             ? "; an operand's matrices lie apart, a table says where"
+                         : gemm->left.choice || gemm->right.choice
+                             ? "; which matrix of an operand it is follows from data"
+                             : "";
     if (gemm->rights > 1)
         snprintf(stacked, sizeof stacked, "; %d products of one left operand in one walk, stacked along n",
                  gemm->rights);
