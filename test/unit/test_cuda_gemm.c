@@ -263,7 +263,7 @@ static void test_shapes(void **state) {
     }
 }
 
-/* Tiles that the model chooses untuned where an H100 was measured: docs/facts.md, "Tensor cores". */
+/* Tiles that the model chooses untuned where an H100 or H200 was measured: docs/facts.md, "Tensor cores". */
 static void test_choices(void **state) {
     (void)state;
     static const struct choice {
@@ -278,6 +278,7 @@ static void test_choices(void **state) {
         {65536, 768, 768, HR_GEMM_PING_PONG, 128, 192, 2},
         {65536, 3072, 768, HR_GEMM_PING_PONG, 128, 192, 2},
         {16384, 4096, 4096, HR_GEMM_COOPERATIVE, 128, 256, 2},
+        {1000, 1000, 1000, HR_GEMM_PING_PONG, 64, 128, 2}, /* rows straddle sectors */
     };
     const char *text = texts[0].text;
     for (size_t i = 0; i < sizeof choices / sizeof *choices; i++) {

@@ -9,8 +9,9 @@
 #include "ir/visit.h"
 #include "schedule/cuda/choose_gemm.h"
 
-/* CHUNK: elements of 16 bytes. PLAIN_TILE: of the product by threads. ALIGNMENT: of what is laid out. */
-enum { CHUNK = 8, PLAIN_TILE = 64, ALIGNMENT = 256 };
+/* CHUNK, SECTOR: elements of 16 and of 32 bytes. PLAIN_TILE: of the product by threads. ALIGNMENT: of what is
+ * laid out. */
+enum { CHUNK = 8, SECTOR = 16, PLAIN_TILE = 64, ALIGNMENT = 256 };
 
 /* Multiply-adds of a multiprocessor a clock: by threads about half of 128; out of elements that come one by
  * one, about a fifth of what the tensor cores reach, a twentieth where they are computed. */
@@ -168,9 +169,10 @@ static bool rights_lie(const hr_plan *plan, const hr_cuda_gemm *gemm) {
     return lie;
 }
 
+/* Rows begin at whole sectors: others are asked for twice. */
 static void lay_out(const hr_gemm_sizes *s, int64_t mn, hr_cuda_gemm *gemm, hr_gemm_side *side) {
     int64_t along = side->k_major ? s->k : mn, lines = side->k_major ? mn : s->k,
-            pitch = hr_divide_up(along, CHUNK) * CHUNK;
+            pitch = hr_divide_up(along, SECTOR) * SECTOR;
     if (!side->parts) return;
     side->load = HR_GEMM_ELEMENTS;
     side->choice = NULL;

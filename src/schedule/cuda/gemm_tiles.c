@@ -34,6 +34,7 @@ enum {
     GROUP_ROWS = 64,
     STAGES_ENOUGH = 4,
     FLAT_COLUMNS = 256,
+    SMALL_COLUMNS = 128,
     SECTOR = 32,
     WIDE_ROWS = 64,
     STACKED_PARTIAL_SUMS = 64
@@ -51,7 +52,7 @@ enum { BARRIER_BYTES = 16 };
 /* Bytes a clock, of a multiprocessor and of all. */
 static const double l2_one = 64, l2_all = 7000;
 /* Rows that straddle one sector of 32 bytes more than they fill, and often one line more. */
-static const double straddling_loss = 2.5;
+static const double straddling_loss = 2.2;
 /* How far two that overlap keep out of each other's way: 1 = not at all. */
 static const double together = 8;
 /* Of an element of a tile of 128 x 256 that leaves in pieces. */
@@ -86,6 +87,7 @@ static const hr_gemm_tile hopper[] = {
     {HR_GEMM_COOPERATIVE, 128, 128, 6, 2, 1, 16, 1, 0, 0},
     {HR_GEMM_PING_PONG, 64, 256, 5, 2, 2, 8, 1, 0, 0},
     {HR_GEMM_PING_PONG, 64, 128, 8, 2, 1, 16, 1, 0, 0},
+    {HR_GEMM_PING_PONG, 64, 128, 8, 2, 2, 16, 1, 0, 0}, /* of rows that straddle */
     {HR_GEMM_PING_PONG, 64, 64, 12, 1, 1, 16, 1, 0, 0},
     {HR_GEMM_COOPERATIVE, 128, 192, 4, 2, 2, 8, 1, 0, 0},
     {HR_GEMM_PING_PONG, 64, 192, 6, 1, 1, 16, 1, 0, 0},
@@ -174,9 +176,8 @@ static double fill_clocks(const hr_plan *plan, const hr_gemm_sizes *s, const hr_
                           const hr_gemm_tile *tile) {
     int64_t at_once = hr_gemm_blocks(plan, s, HR_GEMM_HOPPER, tile);
     double right = (double)tile->n / tile->cluster, row = STEP * OPERAND_BYTES;
-    double all = (tile->m * straddling(gemm, &gemm->left) + right * straddling(gemm, &gemm->right)) * row *
-                 (double)at_once / l2_all;
-    double one = (tile->m + right) * row / l2_one;
+    double bytes = (tile->m * straddling(gemm, &gemm->left) + right * straddling(gemm, &gemm->right)) * row;
+    double all = bytes * (double)at_once / l2_all, one = bytes / l2_one;
     return (double)steps_of(s, tile) * (one > all ? one : all);
 }
 
@@ -266,6 +267,11 @@ static bool stacks(const hr_cuda_gemm *gemm, const hr_gemm_tile *tile) {
     return tile->n % gemm->rights == 0 && hr_gemm_right_columns(gemm, tile) % (hopper ? 32 : 64) == 0;
 }
 
+/* What blocks of small tiles share is worth a cluster where each row is asked for twice. */
+static bool is_for_straddling(const hr_gemm_tile *tile) {
+    return tile->cluster > 1 && tile->m == GROUP_ROWS && tile->n == SMALL_COLUMNS;
+}
+
 /* A right tile whose rows run along memory comes 64 of them at a time. */
 bool hr_gemm_tile_fits(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_gemm *gemm,
                        const hr_gemm_tile *tile) {
@@ -279,6 +285,9 @@ bool hr_gemm_tile_fits(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cud
     if (hr_gemm_is_raw(gemm) && tile->roles == HR_GEMM_PING_PONG && tile->m > GROUP_ROWS)
         return false; /* a left operand of 128 rows is too many registers */
     if (is_for_chains(tile) && !hr_gemm_chain(gemm) && gemm->rights == 1) return false;
+    if (is_for_straddling(tile) &&
+        (straddling(gemm, &gemm->left) == 1 || straddling(gemm, &gemm->right) == 1))
+        return false;
     if (!gemm->right.k_major && hr_gemm_right_columns(gemm, tile) % 64) return false;
     return tile->cluster <= plan->limits.cluster_blocks && (tile->cluster == 1 || s->m > tile->m);
 }
