@@ -331,7 +331,7 @@ static int splits_of(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda_
     int64_t steps = hr_divide_up(s->k, STEP), whole = tiles_of(s, tile);
     int count = 0;
     bool can = gemm->mainloop == HR_GEMM_HOPPER && gemm->rights == 1 && whole > 0 && !gemm->partial_count &&
-               !hr_gemm_is_whole(gemm); /* parts are f32 */
+               !is_for_straddling(tile) && !hr_gemm_is_whole(gemm); /* parts are f32 */
     if (can && asked && asked->split_k) {
         out[count++] = asked->split_k < steps ? asked->split_k : (int)steps;
         return count;
@@ -354,6 +354,7 @@ static int streams_of(const hr_plan *plan, const hr_gemm_sizes *s, const hr_cuda
     const bool must = asked && asked->last_wave == HR_LAST_WAVE_SHARED;
     /* Threads that store results, or compute operands, have no registers left for it. */
     if (!must && (!gemm->result_count || hr_gemm_is_raw(gemm))) return 0;
+    if (!must && is_for_straddling(tile)) return 0; /* tiles of less than a wave: 15.7 us for 10.5 */
     /* Nor has one warpgroup of a whole tile, for several sums of its results. */
     if (!must && gemm->partial_count > 1 && tile->roles == HR_GEMM_PING_PONG) return 0;
     const int64_t clusters = hr_limits_threads(&plan->limits) / tile->cluster;
