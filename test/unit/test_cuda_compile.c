@@ -571,11 +571,10 @@ static const char *const gradients[] = {
     GRADIENTS("causal", "", "j <= i"),
     GRADIENTS("documents", ", t: i32[J]", "j <= i and t[i + 0] == t[j]"),
 };
-static const struct compile_case gradient_cases[] = {{{64, 4096, 128, 4096}, 90, false},
-                                                     {{64, 4096, 64, 4096}, 90, false},
-                                                     {{64, 4096, 128, 4096}, 80, false},
-                                                     {{64, 4096, 256, 4096}, 80, false},
-                                                     {{64, 4095, 36, 4095}, 80, false}};
+static const struct compile_case gradient_cases[] = {
+    {{64, 4096, 128, 4096}, 90, false}, {{64, 4096, 64, 4096}, 90, false},
+    {{64, 4096, 128, 4096}, 80, false}, {{64, 4096, 256, 4096}, 80, false},
+    {{64, 4096, 256, 4096}, 90, false}, {{64, 4095, 36, 4095}, 80, false}};
 
 static void test_gradients_compile(void **state) {
     (void)state;

@@ -207,17 +207,16 @@ static void print_functions(backward_printer *t) {
 /* ---- the kernels ---- */
 
 void hr_cuda_backward_products(const hr_cuda_backward *backward, hr_tensor_core *out) {
-    const int widths[] = {backward->deep, backward->wide, backward->query_columns};
+    const hr_backward_kernel *kernel = backward->kernel;
     const bool fused = backward->mainloop == HR_BACKWARD_FUSED;
+    const int widths[] = {kernel[fused].deep_part, kernel[1].wide_part,
+                          fused ? backward->query_columns : kernel[1].deep_part};
     if (backward->mainloop == HR_BACKWARD_AMPERE) {
         out[0] = out[1] = out[2] = out[3] = hr_attention_warp_product(backward->dtype);
         return;
     }
-    hr_attention_products(backward->dtype, backward->tile_n, widths, fused ? 3 : 2, out);
-    if (fused)
-        out[3].a_place = HR_TENSOR_MN_MAJOR;
-    else
-        out[3] = out[0];
+    hr_attention_products(backward->dtype, backward->tile_n, widths, 3, out);
+    if (fused) out[3].a_place = HR_TENSOR_MN_MAJOR;
 }
 
 static void print_products(backward_printer *t) {
@@ -226,8 +225,8 @@ static void print_products(backward_printer *t) {
         hr_tensor_core products[HR_BACKWARD_PRODUCT_KINDS];
         hr_cuda_backward_products(t->backward, products);
         hr_attention_print_product(p, "scores", "tile_n", &products[0]);
-        hr_attention_print_product(p, "deep_sums", "deep", &products[1]);
-        hr_attention_print_product(p, "wide_sums", "wide", &products[2]);
+        hr_attention_print_product(p, "deep_sums", "deep_part", &products[t->keys && !is_fused(t) ? 3 : 1]);
+        hr_attention_print_product(p, "wide_sums", "wide_part", &products[2]);
         if (is_fused(t)) hr_attention_print_product(p, "query_sums", "query_columns", &products[3]);
     } else {
         hr_attention_print_warp_product(p, t->backward->dtype);
@@ -263,9 +262,13 @@ static void print_numbers(backward_printer *t) {
     if (is_fused(t))
         hr_print(p, "    static constexpr int query_columns = %d, sum_places = %d;", b->query_columns,
                  b->sum_places);
-    if (!is_hopper(t))
-        hr_print(p, "    static constexpr int warps = %d, parts = %d, deep_part = %d, wide_part = %d;",
-                 b->threads / 32, kernel->parts, kernel->deep_part, kernel->wide_part);
+    hr_print(p, "    static constexpr int parts = %d, deep_part = %d, wide_part = %d;", kernel->parts,
+             kernel->deep_part, kernel->wide_part);
+    if (is_hopper(t))
+        hr_print(p, "    static constexpr int deep_spans = %d, wide_spans = %d;", b->deep_spans,
+                 b->wide_spans);
+    else
+        hr_print(p, "    static constexpr int warps = %d;", b->threads / 32);
     hr_print(p, "    static constexpr bool keys = %s, masked = %s, listed = %s, open = %s, waits = %s;",
              t->keys ? "true" : "false", b->bounds.bound ? "true" : "false", b->lists ? "true" : "false",
              !b->text.mask || b->bounds.whole || b->lists ? "true" : "false", waits ? "true" : "false");

@@ -16,7 +16,8 @@ enum {
     TILE_N = 64,
     SPAN = 64,
     PLACES_MOST = 4,
-    WIDTH_MOST = 128,
+    WIDTH_MOST = 256,
+    NARROW_MOST = 128, /* of tiles of TILE_N rows, whose sums are registers of one block */
     WIDTH_STEP = 8,
     SUMS_MOST = 192,
     BARRIERS = 32 /* bytes of those of owned rows */
@@ -176,7 +177,7 @@ static hr_status hopper_refusal(const hr_plan *plan, const backward_sizes *sizes
     if (plan->limits.compute != 90 || !plan->limits.tensor_maps)
         *why = "the device is no Hopper";
     else if (!is_width(sizes->deep) || !is_width(sizes->wide))
-        *why = "a query or a value is not a multiple of 8 elements, up to 128";
+        *why = "a query or a value is not a multiple of 8 elements";
     if (*why) return HR_OK;
     HR_TRY(views_of(plan, extents, out));
     for (int side = 0; side < HR_BACKWARD_SIDES; side++)
@@ -191,21 +192,31 @@ static int64_t blocks_of(const hr_plan *plan, int64_t batch, int64_t rows) {
 }
 
 static void hopper_take(const hr_plan *plan, const backward_sizes *sizes, hr_cuda_backward *out) {
-    const int64_t spans = hr_divide_up(out->deep, SPAN) + hr_divide_up(out->wide, SPAN);
+    const bool narrow = out->deep <= NARROW_MOST && out->wide <= NARROW_MOST;
+    const int parts = narrow ? 1 : 2;
+    out->deep_spans = (int)hr_divide_up(hr_divide_up(out->deep, SPAN), parts) * parts;
+    out->wide_spans = (int)hr_divide_up(hr_divide_up(out->wide, SPAN), parts) * parts;
+    out->tile_n = narrow ? TILE_N : TILE_N / 2;
+    const int64_t spans = out->deep_spans + out->wide_spans;
     const int64_t own = spans * TILE_M * SPAN * 2,
-                  place = (spans * SPAN * 2 + out->of_query_count * 4) * TILE_N + 16;
+                  place = (spans * SPAN * 2 + out->of_query_count * 4) * out->tile_n + 16;
     const int64_t shared = plan->limits.shared_bytes - BARRIERS;
     out->mainloop = HR_BACKWARD_HOPPER;
     out->tile_m = TILE_M;
-    out->tile_n = TILE_N;
     out->threads = 3 * 128;
-    out->waits = out->deep + out->wide > SUMS_MOST;
     out->own_places = 2 * own + 2 * place <= shared ? 2 : 1;
     const int64_t room = (shared - out->own_places * own) / place;
     out->places = room < PLACES_MOST ? (int)room : PLACES_MOST;
     out->shared_bytes = out->own_places * own + out->places * place + BARRIERS;
-    out->kernel[0].blocks = blocks_of(plan, sizes->batch, sizes->queries);
-    out->kernel[1].blocks = blocks_of(plan, sizes->batch, sizes->keys);
+    out->kernel[1] = (hr_backward_kernel){.blocks = blocks_of(plan, parts * sizes->batch, sizes->keys),
+                                          .parts = parts,
+                                          .deep_part = narrow ? out->deep : out->deep_spans * SPAN / parts,
+                                          .wide_part = narrow ? out->wide : out->wide_spans * SPAN / parts};
+    out->kernel[0] = (hr_backward_kernel){.blocks = blocks_of(plan, sizes->batch, sizes->queries),
+                                          .parts = 1,
+                                          .deep_part = out->deep,
+                                          .wide_part = out->kernel[1].wide_part};
+    out->waits = out->kernel[1].deep_part + out->kernel[1].wide_part > SUMS_MOST;
 }
 
 /* Heads that go together: with fewer, blocks of one head begin in a row and wait for their turns. */
@@ -219,7 +230,7 @@ static int64_t fused_section(const hr_plan *plan, const backward_sizes *sizes, i
 /* As one kernel, from what two have, where it takes the widths. */
 static void fused_take(const hr_plan *plan, const backward_sizes *sizes, hr_cuda_backward *out) {
     const bool narrow = out->deep <= FUSED_NARROW;
-    if (narrow ? out->wide > FUSED_NARROW : out->wide > WIDTH_MOST) return;
+    if (out->deep > NARROW_MOST || out->wide > (narrow ? FUSED_NARROW : NARROW_MOST)) return;
     const int tile_n = narrow ? 2 * TILE_N : TILE_N, columns = narrow ? out->deep : SPAN;
     const int64_t spans = hr_divide_up(out->deep, SPAN) + hr_divide_up(out->wide, SPAN);
     const int64_t sum_bytes = (int64_t)columns * COLUMN_BYTES,

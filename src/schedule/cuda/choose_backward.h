@@ -37,7 +37,7 @@ typedef struct hr_backward_kernel {
     int64_t begin_blocks, begin_shared_bytes; /* of the kernel before it that lists tiles, or clears counts;
                                                  0 = there is none */
     int64_t end_blocks;                       /* HR_BACKWARD_FUSED: of that after it, which rounds sums */
-    int parts, deep_part, wide_part;          /* HR_BACKWARD_AMPERE: blocks of an item, columns of each */
+    int parts, deep_part, wide_part;          /* blocks of an item, columns of each */
 } hr_backward_kernel;
 
 typedef struct hr_cuda_backward {
@@ -53,15 +53,16 @@ typedef struct hr_cuda_backward {
     /* What the text reads of a query beside its row: an element of each of these tensors */
     int of_query_count;
     const hr_expr *of_query[HR_BACKWARD_OF_QUERY_MAX];
-    int deep, wide;         /* a query's elements, a value's */
-    int tile_m, tile_n;     /* rows that a block owns, rows of a tile */
-    int own_places, places; /* for owned rows; of the ring of tiles */
-    bool waits;             /* a thread has no registers for sums over queries and the next tile's products */
-    int threads;            /* of a block; with wgmma: a warpgroup that loads, two that multiply */
-    int64_t section;        /* heads that go together: what they hold stays in the L2 */
-    int64_t shared_bytes;   /* of a block */
-    bool lists;             /* kernels before list the tiles that data leave */
-    int64_t work_bytes;     /* of lists, which both kernels have one after the other; of counts and sums */
+    int deep, wide;             /* a query's elements, a value's */
+    int deep_spans, wide_spans; /* with wgmma: pieces of 64 columns that a tile has */
+    int tile_m, tile_n;         /* rows that a block owns, rows of a tile */
+    int own_places, places;     /* for owned rows; of the ring of tiles */
+    bool waits;           /* a thread has no registers for sums over queries and the next tile's products */
+    int threads;          /* of a block; with wgmma: a warpgroup that loads, two that multiply */
+    int64_t section;      /* heads that go together: what they hold stays in the L2 */
+    int64_t shared_bytes; /* of a block */
+    bool lists;           /* kernels before list the tiles that data leave */
+    int64_t work_bytes;   /* of lists, which both kernels have one after the other; of counts and sums */
     /* HR_BACKWARD_FUSED: columns of a group's product for queries; where in the work memory, behind the
      * lists, it is told which blocks add to a tile, how many have, and their sums are */
     int query_columns, sum_places; /* a block's, of sums on their way */

@@ -11,14 +11,17 @@
  * where there are registers for both (P::waits: there are not); one group's elementwise work goes beside the
  * other's products.
  *
+ * A thread's sums are registers: where both gradients have more columns than there are, P::parts blocks make
+ * the scores of an item, each for P::deep_part and P::wide_part columns of the sums.
+ *
  * Rows of a query, of a key are `deep` wide, of a result and a value `wide`. P is as in
  * attention_backward_items.h, and has own_places, places, deep, wide, registers of both kinds of groups;
- * own_deep, own_wide, walk_deep and walk_wide with load() and element(); scores(d, a, b, accumulate),
- * deep_sums(d, a, b, accumulate), wide_sums(d, a, b, accumulate); store_deep(a, batch, row, column, sum) and
- * store_wide().
+ * parts, deep_part, wide_part, and deep_spans, wide_spans: pieces of 64 columns that a tile has; own_deep,
+ * own_wide, walk_deep and walk_wide with load() and element(); scores(d, a, b, accumulate), deep_sums(d, a,
+ * b, accumulate), wide_sums(d, a, b, accumulate); store_deep(a, batch, row, column, sum) and store_wide().
  */
 template <class P> struct backward_memory {
-    static constexpr int deep_spans = (P::deep + 63) / 64, wide_spans = (P::wide + 63) / 64;
+    static constexpr int deep_spans = P::deep_spans, wide_spans = P::wide_spans;
     static constexpr int own_deep_bytes = deep_spans * P::tile_m * 128,
                          own_bytes = own_deep_bytes + wide_spans * P::tile_m * 128;
     static constexpr int deep_bytes = deep_spans * P::tile_n * 128,
@@ -45,7 +48,7 @@ static __device__ inline backward_block backward_begin(const backward_size &size
     b.own_empty = b.own_full + 16;
     b.full = b.own_empty + 16;
     b.empty = b.full + 8 * P::places;
-    b.items = (int)size.batch * (int)((size.own + P::tile_m - 1) / P::tile_m);
+    b.items = (int)size.batch * (int)((size.own + P::tile_m - 1) / P::tile_m) * P::parts;
     if (threadIdx.x == 0) {
         const int fillers = BOXES ? 1 : 128;
         for (int s = 0; s < 2; s++) {
@@ -87,7 +90,7 @@ static __device__ inline void backward_produce(const A &a, const backward_size &
     int place = 0, parity = 1, round = 0;
 #pragma unroll 1
     for (int number = (int)blockIdx.x; number < b.items; number += (int)gridDim.x, round++) {
-        const backward_item item = backward_item_at<P>(a, size, number);
+        const backward_item item = backward_item_at<P>(a, size, number / P::parts);
         if (brings) backward_bring_own<P, BOXES>(a, size, b, maps, item, round);
 #pragma unroll 1
         for (int step = item.first; step < item.end; step++) {
@@ -122,7 +125,7 @@ template <class P> struct backward_group {
     int m;
     float of_query[2][P::of_query_count ? P::of_query_count : 1]; /* of owned queries */
     float scores[P::tile_n / 2], products[P::tile_n / 2];
-    float deep_sums[P::deep / 2], wide_sums[P::keys ? P::wide / 2 : 1];
+    float deep_sums[P::deep_part / 2], wide_sums[P::keys ? P::wide_part / 2 : 1];
     uint32_t weights[P::keys ? P::tile_n / 16 : 1][4], gradients[P::tile_n / 16][4];
 };
 
@@ -146,16 +149,20 @@ static __device__ inline void backward_products(backward_group<P> &g, uint32_t o
 }
 
 template <class P>
-static __device__ inline void backward_wide_sums(backward_group<P> &g, int place, int accumulate) {
-    const uint32_t at = (uint32_t)place * (backward_memory<P>::place_bytes >> 4);
+static __device__ inline void backward_wide_sums(backward_group<P> &g, int place, int accumulate,
+                                                 int part = 0) {
+    const uint32_t at = (uint32_t)place * (backward_memory<P>::place_bytes >> 4) +
+                        (uint32_t)part * (P::wide_part / 64 * P::tile_n * 8);
 #pragma unroll
     for (int k = 0; k < P::tile_n / 16; k++)
         P::wide_sums(g.wide_sums, g.weights[k], g.walk_wide_sums + at + k * 128, k > 0 || accumulate);
 }
 
 template <class P>
-static __device__ inline void backward_deep_sums(backward_group<P> &g, int place, int accumulate) {
-    const uint32_t at = (uint32_t)place * (backward_memory<P>::place_bytes >> 4);
+static __device__ inline void backward_deep_sums(backward_group<P> &g, int place, int accumulate,
+                                                 int part = 0) {
+    const uint32_t at = (uint32_t)place * (backward_memory<P>::place_bytes >> 4) +
+                        (uint32_t)part * (P::deep_part / 64 * P::tile_n * 8);
 #pragma unroll
     for (int k = 0; k < P::tile_n / 16; k++)
         P::deep_sums(g.deep_sums, g.gradients[k], g.walk_deep_sums + at + k * 128, k > 0 || accumulate);
@@ -169,20 +176,22 @@ static __device__ inline void backward_leave(uint32_t barrier) {
 
 template <class P, class A>
 static __device__ inline void backward_store(const A &a, const backward_size &size, int batch,
-                                             const backward_group<P> &g) {
+                                             const backward_group<P> &g, int part = 0) {
     uint32_t thread = threadIdx.x;
     stay_inside(thread); /* no address is made before the loop over items: registers are scarce */
     const int column = (int)thread % 4 * 2;
 #pragma unroll
-    for (int i = 0; i < P::deep / 2; i++) {
-        const int m = g.m + i / 2 % 2 * 8;
-        if (m < (int)size.own) P::store_deep(a, batch, m, column + i / 4 * 8 + i % 2, g.deep_sums[i]);
+    for (int i = 0; i < P::deep_part / 2; i++) {
+        const int m = g.m + i / 2 % 2 * 8, n = part * P::deep_part + column + i / 4 * 8 + i % 2;
+        if (m < (int)size.own && (P::parts == 1 || n < P::deep))
+            P::store_deep(a, batch, m, n, g.deep_sums[i]);
     }
     if constexpr (P::keys) {
 #pragma unroll
-        for (int i = 0; i < P::wide / 2; i++) {
-            const int m = g.m + i / 2 % 2 * 8;
-            if (m < (int)size.own) P::store_wide(a, batch, m, column + i / 4 * 8 + i % 2, g.wide_sums[i]);
+        for (int i = 0; i < P::wide_part / 2; i++) {
+            const int m = g.m + i / 2 % 2 * 8, n = part * P::wide_part + column + i / 4 * 8 + i % 2;
+            if (m < (int)size.own && (P::parts == 1 || n < P::wide))
+                P::store_wide(a, batch, m, n, g.wide_sums[i]);
         }
     }
 }
@@ -204,14 +213,15 @@ static __device__ inline void backward_consume(const A &a, const backward_size &
 #pragma unroll 1
     for (int round = 0; (int)(blockIdx.x + round * gridDim.x) < b.items;
          round++) { /* a register less than two */
-        const backward_item item = backward_item_at<P>(a, size, (int)(blockIdx.x + round * gridDim.x));
+        const int item_number = (int)(blockIdx.x + round * gridDim.x), part = item_number % P::parts;
+        const backward_item item = backward_item_at<P>(a, size, item_number / P::parts);
         const int own = round % P::own_places, m = item.m + number * 64;
         g.m = m + warp * 16 + lane / 4;
 #pragma unroll
-        for (int i = 0; i < P::deep / 2; i++)
+        for (int i = 0; i < P::deep_part / 2; i++)
             g.deep_sums[i] = 0;
 #pragma unroll
-        for (int i = 0; i < (P::keys ? P::wide / 2 : 1); i++)
+        for (int i = 0; i < (P::keys ? P::wide_part / 2 : 1); i++)
             g.wide_sums[i] = 0;
         backward_of_query<P>(a, size, item.batch, g);
         ptx_mbarrier_wait(b.own_full + own * 8, round / P::own_places & 1);
@@ -235,8 +245,8 @@ static __device__ inline void backward_consume(const A &a, const backward_size &
             else
                 backward_pairs<P, false>(a, size, lists, item.batch, g, tile, seen);
             ptx_wgmma_fence();
-            if constexpr (P::keys) backward_wide_sums<P>(g, place, step > item.first);
-            backward_deep_sums<P>(g, place, step > item.first);
+            if constexpr (P::keys) backward_wide_sums<P>(g, place, step > item.first, part);
+            backward_deep_sums<P>(g, place, step > item.first, part);
             ptx_wgmma_commit();
             if constexpr (P::waits) {
                 ptx_wgmma_wait<0>();
@@ -248,7 +258,7 @@ static __device__ inline void backward_consume(const A &a, const backward_size &
         ptx_wgmma_wait<0>();
         if (!P::waits && item.first < item.end) backward_leave(b.empty + before * 8);
         if (lane == 0) ptx_mbarrier_arrive(b.own_empty + own * 8);
-        backward_store<P>(a, size, item.batch, g);
+        backward_store<P>(a, size, item.batch, g, part);
     }
 }
 

@@ -375,10 +375,10 @@ static __device__ inline void backward_fused_consume(const A &a, const backward_
         if (item.batch < 0) return;
         g.m = item.m + number * 64 + warp * 16 + lane / 4;
 #pragma unroll
-        for (int i = 0; i < P::deep / 2; i++)
+        for (int i = 0; i < P::deep_part / 2; i++)
             g.deep_sums[i] = 0;
 #pragma unroll
-        for (int i = 0; i < P::wide / 2; i++)
+        for (int i = 0; i < P::wide_part / 2; i++)
             g.wide_sums[i] = 0;
 #pragma unroll 1
         for (int step = item.end - 1; step >= backward_fused_first<P>(item); step--, taken++)
