@@ -7,7 +7,8 @@
  *
  * So the sums over keys are rows of the first, those over queries rows of the second, and both go through a
  * block of rows at a time (plan/region.c): no scores are ever in memory. That takes two products more beside
- * the five of attention's gradients. Where a mask leaves out half of all seven it is less work all the same.
+ * the five of attention's gradients. Where a mask leaves out half of all seven, or documents of each other, it
+ * is less work all the same.
  * Without one it is more, and done where the scores would take too much memory.
  */
 #include "base/memory.h"
@@ -84,12 +85,32 @@ static again_class highest_read(again *g, const hr_statement *s) {
     return g->highest;
 }
 
-/* The score is 0 for keys past a place that goes on with the query. */
-static bool is_masked(const again *g, const hr_expr *value) {
+static hr_visit is_element(const hr_expr *node, const void *nothing) {
+    (void)nothing;
+    return hr_visit_until(node->op == HR_OP_ELEMENT);
+}
+
+/* Data say which keys a query sees: documents that are not each other's. */
+static bool is_masked_by_data(const again *g, const hr_expr *condition) {
+    if (condition->op == HR_OP_AND)
+        return is_masked_by_data(g, condition->args[0]) || is_masked_by_data(g, condition->args[1]);
+    return condition->op == HR_OP_EQ && hr_expr_find(condition, is_element, NULL) &&
+           hr_expr_has_index(condition, g->query) && hr_expr_has_index(condition, g->key);
+}
+
+/* Keys past a place that goes on with the query do not count, but for those that data name: a prefix. */
+static bool is_bounded(const again *g, const hr_expr *condition) {
     hr_key_bounds bounds;
-    if (hr_expr_within(value) == value) return false;
-    hr_key_bounds_find(g->plan, &g->scores, value->args[0], &bounds);
+    if (condition->op == HR_OP_OR)
+        return is_bounded(g, condition->args[0]) || is_bounded(g, condition->args[1]);
+    hr_key_bounds_find(g->plan, &g->scores, condition, &bounds);
     return bounds.bound && hr_expr_has_index(bounds.bound, g->query);
+}
+
+/* The score is 0 for keys past a place that goes on with the query, or of another document. */
+static bool is_masked(const again *g, const hr_expr *value) {
+    return hr_expr_within(value) != value &&
+           (is_bounded(g, value->args[0]) || is_masked_by_data(g, value->args[0]));
 }
 
 /* The class of a statement that reads scores and is none. */
@@ -207,17 +228,24 @@ static again_class place_of(const again *g, const hr_statement *s) {
     return g->class_of[s->tensor];
 }
 
-/* Those of a class keep their order. */
+/* It sums scores itself: what follows from such sums comes behind all of them. */
+static bool is_sum(again *g, const hr_statement *s) {
+    return highest_read(g, s) < place_of(g, s);
+}
+
+/* Those of a class keep their order, but for sums, which stand together. */
 static void sort(again *g, int first) {
     hr_function *function = g->graph->function;
     const int count = function->statement_count - first;
     hr_statement *sorted = hr_arena_alloc(g->graph->arena, ((size_t)count + 1) * sizeof *sorted);
     int made = 0;
     if (g->graph->full || !sorted) return;
-    for (int class = BEFORE; class <= OVER_QUERIES; class ++)
+    for (int part = 2 * BEFORE; part <= 2 * OVER_QUERIES + 1; part++)
         for (int i = 0; i < count; i++) {
             const hr_statement *s = &function->statements[first + i];
-            if (place_of(g, s) == (again_class) class) sorted[made++] = *s;
+            const again_class class = place_of(g, s);
+            const bool late = (class == OVER_KEYS || class == OVER_QUERIES) && !is_sum(g, s);
+            if (2 * (int)class + late == part) sorted[made++] = *s;
         }
     memcpy(function->statements + first, sorted, (size_t)count * sizeof *sorted);
 }
