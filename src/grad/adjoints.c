@@ -1,5 +1,6 @@
 /* Adjoints, from the last statement to the first. In: cotangents of the results. Out: what each element of
  * each parameter is given. */
+#include "grad/affine.h"
 #include "grad/derivation.h"
 #include "grad/invert.h"
 #include "grad/slope.h"
@@ -211,6 +212,9 @@ static void give_element(statement_walk *walk, const hr_expr *node, hr_terms sum
         adjoint->scattered = sum;
         for (int a = 0; a < tensor->rank; a++)
             adjoint->subscripts[a] = subscripts[a];
+        const hr_expr *place = hr_graph_element(derivation->graph, node->tensor, tensor->rank, subscripts);
+        adjoint->condition =
+            hr_is_in_range(derivation->algebra, place) ? NULL : hr_terms_condition(derivation->algebra, sum);
     } else {
         adjoint->scatters = false;
     }

@@ -144,6 +144,8 @@ hr_terms hr_terms_joined(hr_algebra *algebra, hr_terms sum);
 hr_terms hr_terms_reduced(hr_algebra *algebra, hr_terms sum);
 /* The same times `factor`: without the guards outside of which that is 0. */
 hr_terms hr_terms_within(hr_algebra *algebra, hr_terms sum, const hr_expr *factor);
+/* Outside of it all terms are 0; NULL = nothing is known. */
+hr_expr *hr_terms_condition(hr_algebra *algebra, hr_terms sum);
 /* exp(s - m) / t is one value where it is multiplied with what else the sum goes over: a matrix product. */
 hr_terms hr_term_with_weights(hr_algebra *algebra, const hr_term *term, hr_index_set over);
 /* The same terms with these indices open around them. */

@@ -21,6 +21,7 @@ typedef struct hr_adjoint {
     bool scatters;
     hr_index_set domain;
     hr_expr *subscripts[HR_RANK_MAX];
+    hr_expr *condition; /* places are left out where it does not hold; NULL = none is */
     hr_terms scattered;
     int contributions, gradient; /* the tensor that it becomes, -1 = none */
     bool asked;                  /* each element asks whether a place that data decides is its own */
@@ -119,6 +120,7 @@ typedef struct hr_gradient_statement {
     int domain_count, domain[HR_GRAD_INDICES];
     bool accumulate;
     hr_expr *subscripts[HR_RANK_MAX]; /* of one that accumulates */
+    hr_expr *condition; /* likewise: elements are left out where it does not hold; NULL = none */
     hr_expr *value;
 } hr_gradient_statement;
 
@@ -126,6 +128,9 @@ typedef struct hr_gradient_statement {
 
 /* A sum that holds all of a local's is that local and the rest: dx = dr + ... */
 hr_expr *hr_with_parts(hr_algebra *algebra, hr_expr *value);
+/* The condition outside of which the local is 0 by its statement, all of whose indices it has; NULL = none.
+ */
+hr_expr *hr_mask_of_local(const hr_derivation *derivation, const hr_expr *element);
 
 /* ---- round_operands.c ---- */
 

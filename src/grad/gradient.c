@@ -228,6 +228,7 @@ static void gradient_of(hr_derivation *derivation, int parameter, hr_gradient_st
     derivation->graph->function->tensors[out->tensor].role =
         weight && derivation->options->accumulate ? HR_ROLE_INOUT : HR_ROLE_RESULT;
     out->domain_count = 0;
+    out->condition = adjoint->scatters ? adjoint->condition : NULL;
     if (adjoint->scatters)
         out->domain_count = hr_index_list(algebra, adjoint->domain, out->domain);
     else

@@ -410,36 +410,10 @@ static hr_terms settled_term(sharing *s, const hr_term *term, bool alone);
 
 static hr_expr *settled_factor(sharing *s, hr_expr *base, bool stays);
 
-static hr_visit is_float(const hr_expr *node, const void *nothing) {
-    (void)nothing;
-    return hr_visit_until(hr_type_is_float(node->type));
-}
-
-/* The condition says something of where, not of how much. */
-static bool is_of_places(const hr_expr *condition) {
-    return !hr_expr_find(condition, is_float, NULL);
-}
-
-/* The condition outside of which the local is 0 by its statement, all of whose indices it has; NULL = none.
- */
-static hr_expr *mask_of(const sharing *s, const hr_expr *element) {
-    const hr_function *function = s->algebra->graph->function;
-    if (element->op != HR_OP_ELEMENT || element->tensor < s->derivation->source->tensor_count) return NULL;
-    for (int i = 0; i < function->statement_count; i++) {
-        const hr_expr *value = function->statements[i].value;
-        if (function->statements[i].tensor == element->tensor)
-            return value->op == HR_OP_WHERE && hr_expr_is_zero(value->args[2]) &&
-                           value->args[0]->type == HR_BOOL && is_of_places(value->args[0])
-                       ? value->args[0]
-                       : NULL;
-    }
-    return NULL;
-}
-
 /* A product of what a mask leaves out is left out: 0 times what is not finite would be NaN. */
 static hr_expr *within_masks(const sharing *s, hr_expr *const *factors, hr_expr *product) {
     for (int i = 0; i < 2; i++) {
-        hr_expr *mask = mask_of(s, factors[i]);
+        hr_expr *mask = hr_mask_of_local(s->derivation, factors[i]);
         if (!mask || hr_free_indices(s->algebra, factors[1 - i]) & ~hr_free_indices(s->algebra, factors[i]))
             continue;
         hr_expr *args[] = {mask, product, hr_make_number(s->algebra, 0)};
@@ -565,6 +539,23 @@ static hr_expr *settled(sharing *s, const hr_expr *value, bool alone) {
 
 /* ---- all of it ---- */
 
+/* It adds where its subscripts say, but for what its condition leaves out. */
+static void accumulates(sharing *s, const hr_gradient_statement *gradient, hr_statement *statement) {
+    hr_graph *graph = s->algebra->graph;
+    const int rank = graph->function->tensors[gradient->tensor].rank;
+    statement->store = HR_STORE_ADD;
+    statement->subscript_count = rank;
+    statement->subscripts = hr_algebra_take(s->algebra, (size_t)(rank + 1) * sizeof *statement->subscripts);
+    for (int a = 0; a < rank; a++)
+        statement->subscripts[a] = gradient->subscripts[a];
+    if (!gradient->condition) return;
+    hr_expr *condition = settled_node(s, gradient->condition);
+    hr_expr *zero = hr_graph_number(graph, statement->value->type, 0);
+    statement->subscripts[0] =
+        hr_graph_where(graph, condition, statement->subscripts[0], hr_graph_whole(graph, HR_LEFT_OUT));
+    statement->value = hr_graph_where(graph, condition, statement->value, zero);
+}
+
 void hr_share(hr_derivation *derivation, int count, hr_gradient_statement *statements) {
     sharing s = {.derivation = derivation, .algebra = derivation->algebra};
     for (int i = 0; i < count; i++)
@@ -586,13 +577,6 @@ void hr_share(hr_derivation *derivation, int count, hr_gradient_statement *state
         hr_statement *statement =
             hr_graph_add_statement(derivation->graph, gradient->tensor, gradient->domain_count,
                                    gradient->domain, value, (hr_place){0});
-        if (!gradient->accumulate || derivation->graph->full) continue;
-        const int rank = derivation->graph->function->tensors[gradient->tensor].rank;
-        statement->store = HR_STORE_ADD;
-        statement->subscript_count = rank;
-        statement->subscripts =
-            hr_algebra_take(derivation->algebra, (size_t)(rank + 1) * sizeof *statement->subscripts);
-        for (int a = 0; a < rank; a++)
-            statement->subscripts[a] = gradient->subscripts[a];
+        if (gradient->accumulate && !derivation->graph->full) accumulates(&s, gradient, statement);
     }
 }

@@ -128,7 +128,44 @@ hr_terms hr_terms_within(hr_algebra *algebra, hr_terms sum, const hr_expr *facto
     return result;
 }
 
+static hr_expr *both(hr_algebra *algebra, hr_expr *a, hr_expr *b) {
+    return a ? hr_make_binary(algebra, HR_OP_AND, a, b) : b;
+}
+
+static hr_expr *term_condition(hr_algebra *algebra, const hr_term *term, hr_index_set bound) {
+    hr_expr *all = NULL;
+    for (int g = 0; g < term->guard_count; g++)
+        if (!(hr_free_indices(algebra, term->guards[g]) & bound)) all = both(algebra, all, term->guards[g]);
+    for (int f = 0; f < term->factor_count; f++) {
+        const hr_expr *base = term->factors[f].base;
+        if (term->factors[f].power > 0 && base->op == HR_OP_WHERE && hr_expr_is_zero(base->args[2]) &&
+            !(hr_free_indices(algebra, base->args[0]) & bound))
+            all = both(algebra, all, base->args[0]);
+    }
+    return all;
+}
+
+hr_expr *hr_terms_condition(hr_algebra *algebra, hr_terms sum) {
+    hr_expr *all = NULL;
+    if (sum.count != 1) return NULL;
+    all = term_condition(algebra, sum.terms, 0);
+    for (int f = 0; f < sum.terms->factor_count; f++) {
+        const hr_expr *base = sum.terms->factors[f].base;
+        if (sum.terms->factors[f].power < 0 || base->op != HR_OP_REDUCE_SUM) continue;
+        const hr_terms body = hr_terms_of(algebra, base->args[0]);
+        hr_expr *inner =
+            body.count == 1 ? term_condition(algebra, body.terms, hr_index_bits(algebra, base)) : NULL;
+        if (inner) all = both(algebra, all, inner);
+    }
+    return all;
+}
+
 /* ---- weights ---- */
+
+static hr_visit is_float(const hr_expr *node, const void *nothing) {
+    (void)nothing;
+    return hr_visit_until(hr_type_is_float(node->type));
+}
 
 /* exp(a), or that under a mask; NULL = another. */
 static const hr_expr *exponential_of(const hr_expr *base) {
@@ -162,11 +199,6 @@ static hr_expr *weight_over(hr_algebra *algebra, hr_expr *base, hr_expr *divisor
     if (exponential == base) return value;
     hr_expr *args[] = {base->args[0], value, base->args[2]};
     return hr_make(algebra, HR_OP_WHERE, 3, args);
-}
-
-static hr_visit is_float(const hr_expr *node, const void *nothing) {
-    (void)nothing;
-    return hr_visit_until(hr_type_is_float(node->type));
 }
 
 /* The place of a guard that says which elements of the exponential count, by their places alone; -1 = none.

@@ -1,6 +1,8 @@
-/* Sums that are parts of others. In: a sum, the statements of a derived kernel. Out: the sum with a local in
- * the place of the terms that it holds already. */
+/* What is known of a derived kernel's locals by their statements: sums that are parts of others, masks. In: a
+ * sum, an element. Out: the sum with a local in the place of the terms that it holds already; a condition. */
 #include "grad/derivation.h"
+#include "ir/types.h"
+#include "ir/visit.h"
 
 enum { PART_LEAST = 3 }; /* terms of a local that are worth reading in their place */
 
@@ -46,4 +48,30 @@ hr_expr *hr_with_parts(hr_algebra *algebra, hr_expr *value) {
         if (less.count) return hr_terms_compose(algebra, less);
     }
     return value;
+}
+
+/* ---- masks of locals ---- */
+
+static hr_visit is_float(const hr_expr *node, const void *nothing) {
+    (void)nothing;
+    return hr_visit_until(hr_type_is_float(node->type));
+}
+
+/* The condition says something of where, not of how much. */
+static bool is_of_places(const hr_expr *condition) {
+    return !hr_expr_find(condition, is_float, NULL);
+}
+
+hr_expr *hr_mask_of_local(const hr_derivation *derivation, const hr_expr *element) {
+    const hr_function *function = derivation->graph->function;
+    if (element->op != HR_OP_ELEMENT || element->tensor < derivation->source->tensor_count) return NULL;
+    for (int i = 0; i < function->statement_count; i++) {
+        const hr_expr *value = function->statements[i].value;
+        if (function->statements[i].tensor == element->tensor)
+            return value->op == HR_OP_WHERE && hr_expr_is_zero(value->args[2]) &&
+                           value->args[0]->type == HR_BOOL && is_of_places(value->args[0])
+                       ? value->args[0]
+                       : NULL;
+    }
+    return NULL;
 }

@@ -7,9 +7,8 @@
  *
  * So the sums over keys are rows of the first, those over queries rows of the second, and both go through a
  * block of rows at a time (plan/region.c): no scores are ever in memory. That takes two products more beside
- * the five of attention's gradients. Where a mask leaves out half of all seven, or documents of each other, it
- * is less work all the same.
- * Without one it is more, and done where the scores would take too much memory.
+ * the five of attention's gradients. Where a mask leaves out half of all seven, or documents of each other,
+ * it is less work all the same. Without one it is more, and done where the scores would take too much memory.
  */
 #include "base/memory.h"
 #include "ir/visit.h"
