@@ -48,6 +48,10 @@ bool hr_operand_is_summed_by(const hr_function *function, int map, int sum);
  * before queries; plan->again_begin, again_end. */
 hr_status hr_pass_scores_again(hr_graph *graph, const int64_t *extents, hr_plan *plan);
 
+/* Requires operands. Provides: sums of rows, which are no products, leave out what a mask makes 0;
+ * plan->masked. */
+hr_status hr_pass_masked_rows(hr_graph *graph, hr_plan *plan);
+
 /* Requires unify. Provides: where sums of columns are long, what they read are no cheap locals. */
 hr_status hr_pass_long_columns(hr_graph *graph, const int64_t *extents, const hr_plan *plan);
 /* So many sums leave a core's caches or a cluster's registers, or take much memory. They are no part of

@@ -70,6 +70,7 @@ static hr_status rewrite(hr_graph *graph, const int64_t *extents, hr_plan *plan)
     if (hr_plan_knows(plan, HR_FACT_AXES_SPLIT)) HR_TRY(hr_pass_split_axes(graph, extents, plan));
     HR_TRY(hr_pass_unify(graph));
     HR_TRY(hr_pass_operands(graph, extents, products));
+    HR_TRY(hr_pass_masked_rows(graph, plan));
     if (again) HR_TRY(hr_pass_scores_again(graph, extents, plan));
     HR_TRY(hr_pass_long_columns(graph, extents, plan));
     if (hr_plan_knows(plan, HR_FACT_COLUMN_POSITIONS)) HR_TRY(hr_pass_positions(graph, extents));

@@ -264,6 +264,8 @@ typedef struct hr_plan {
     int split_count;
     hr_split *splits;
     int again_begin, again_end; /* locals of `normal` that are scores made again: plan/scores_again.c */
+    int masked_count;           /* of the sums of `normal` that leave out what a mask makes 0: tensors */
+    int *masked;                /* plan/masked_rows.c */
     bool general;               /* made for any extents: hr_schedule_options */
     hr_device_limits limits;
     hr_facts facts;

@@ -55,6 +55,12 @@ static hr_softmax_sums *sums_of_peak(softmax_search *s, const hr_expr *node, boo
     return NULL;
 }
 
+/* The score, or under its mask what that leaves. */
+static bool is_score(const softmax_search *s, const hr_expr *node, bool masked) {
+    node = made_from(s, node);
+    return node == s->out->score || ((masked || s->out->summed_under_mask) && node == s->out->open);
+}
+
 /* Of exp(score - shift), or of where(mask, exp(open - shift), 0), the shift; NULL = it is anything else. */
 static const hr_expr *shift_of(const softmax_search *s, const hr_expr *node) {
     node = made_from(s, node);
@@ -62,7 +68,7 @@ static const hr_expr *shift_of(const softmax_search *s, const hr_expr *node) {
                         hr_expr_is_zero(node->args[2]);
     if (masked) node = made_from(s, node->args[1]);
     const bool is = node->op == HR_OP_EXP && node->args[0]->op == HR_OP_SUB &&
-                    made_from(s, node->args[0]->args[0]) == (masked ? s->out->open : s->out->score);
+                    is_score(s, node->args[0]->args[0], masked);
     return is ? node->args[0]->args[1] : NULL;
 }
 

@@ -210,7 +210,9 @@ hr_status hr_check_orders(const hr_plan *plan, const int64_t *extents, hr_sum_or
             const hr_statement *statement = &plan->normal->statements[step->statement];
             const bool adds = step->reduce == HR_OP_REDUCE_SUM && step->kind != HR_STEP_ELEMENT;
             if (!adds && step->kind != HR_STEP_SCATTER && !hr_op_is_scan(step->reduce)) continue;
-            statement_add(statement, order_of(plan, &plan->stages[s], step, extents), *out, count);
+            hr_sum_order one = order_of(plan, &plan->stages[s], step, extents);
+            one.leaves_out = hr_indices_have(plan->masked, plan->masked_count, statement->tensor);
+            statement_add(statement, one, *out, count);
         }
     return HR_OK;
 }

@@ -488,10 +488,75 @@ static void test_left_out(void **state) {
     }
 }
 
+/* ---- the same for one query a row, in f64, and in gradients ---- */
+
+/* `rows`: "i, " or none. */
+#define BOUNDED(shape, rows)                                                                                 \
+    "kernel k(q: T[H, " shape "D], k: T[H, J, D], v: T[H, J, D], n: i32[H]) -> (o: T[H, " shape "D]) {\n"    \
+    " s[h, " rows "j] = where(j < n[h], sum[d](q[h, " rows "d] * k[h, j, d]), -inf)\n"                       \
+    " o[h, " rows "d] = sum[j](softmax[j](s[h, " rows "j]) * v[h, j, d]) }\n"
+static const char one_query[] = BOUNDED("", ""), some_queries[] = BOUNDED("I, ", "i, ");
+
+static void element_set(void *data, hr_dtype dtype, int64_t at, double value) {
+    if (dtype == HR_F64)
+        ((double *)data)[at] = value;
+    else
+        ((float *)data)[at] = (float)value;
+}
+
+static bool is_finite_at(const void *data, hr_dtype dtype, int64_t at) {
+    return isfinite(dtype == HR_F64 ? ((const double *)data)[at] : ((const float *)data)[at]);
+}
+
+/* Past the bound keys are NaN and values infinite: no result, and no gradient, is. */
+static void check_bounded(const char *text, hr_dtype dtype, int64_t keys, const char *const *results) {
+    enum { HEADS = 2, QUERIES = 3, WIDE = 8 };
+    hr_kernel *kernel;
+    hr_check result = {0};
+    good(hr_kernel_load(device, "bounded.hr", text, strlen(text), NULL, &kernel));
+    good(hr_kernel_bind_dtype(kernel, "T", dtype));
+    good(hr_kernel_bind_extent(kernel, "H", HEADS));
+    if (strstr(text, "[H, I")) good(hr_kernel_bind_extent(kernel, "I", QUERIES));
+    good(hr_kernel_bind_extent(kernel, "J", keys));
+    good(hr_kernel_bind_extent(kernel, "D", WIDE));
+    good(hr_kernel_fill(kernel, 3));
+    for (int64_t h = 0; h < HEADS; h++) {
+        ((int32_t *)array_of(kernel, "n"))[h] = (int32_t)(keys / (2 + h));
+        for (int64_t at = (h * keys + keys / (2 + h)) * WIDE; at < (h + 1) * keys * WIDE; at++) {
+            element_set(array_of(kernel, "k"), dtype, at, NAN);
+            element_set(array_of(kernel, "v"), dtype, at, INFINITY);
+        }
+    }
+    good(hr_kernel_prepare(kernel, NULL));
+    good(hr_kernel_check(kernel, 500, &result));
+    if (!result.ok) fail_msg("%s in\n%s", result.where, text);
+    for (; *results; results++)
+        for (int64_t at = 0; at < HEADS * WIDE; at++)
+            if (!is_finite_at(array_of(kernel, *results), dtype, at))
+                fail_msg("%s[%d] is not finite in\n%s", *results, (int)at, text);
+    hr_kernel_destroy(kernel);
+}
+
+static void test_bounded(void **state) {
+    (void)state;
+    static const char *const forward[] = {"o", NULL}, *const backward[] = {"dq", "dk", "dv", NULL};
+    for (int several = 0; several < 2; several++) {
+        const char *text = several ? some_queries : one_query;
+        const hr_gradient_options options = {.size = sizeof options};
+        const hr_dtype dtype = several ? HR_F32 : HR_F64;
+        char *derived, *notes;
+        good(hr_gradient_text("bounded.hr", text, strlen(text), NULL, &options, &derived, &notes));
+        check_bounded(text, dtype, 90, forward);
+        check_bounded(derived, dtype, 90, backward);
+        free(derived);
+        free(notes);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_plans),        cmocka_unit_test(test_shapes),
                                        cmocka_unit_test(test_small_caches), cmocka_unit_test(test_lengths),
                                        cmocka_unit_test(test_gradients),    cmocka_unit_test(test_not_finite),
-                                       cmocka_unit_test(test_left_out)};
+                                       cmocka_unit_test(test_left_out),     cmocka_unit_test(test_bounded)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }
