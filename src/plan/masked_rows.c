@@ -7,6 +7,7 @@
  * is not full. A weight that is NaN, as all are in a row of which nothing is left, still counts. Products of
  * matrices leave it out by themselves (hr_contract.seen).
  */
+#include "base/dtype.h"
 #include "ir/visit.h"
 #include "plan/passes.h"
 
@@ -81,11 +82,12 @@ static row_mask mask_of(hr_graph *graph, hr_expr *value, int depth) {
     }
 }
 
-/* It can be asked wherever the sum stands: indices and inputs alone, in range. */
+/* It can be asked wherever the sum stands, and says which places count: indices and whole-number inputs
+ * alone, in range. */
 static hr_visit is_elsewhere(const hr_expr *node, const void *context) {
     const hr_function *function = context;
     return hr_visit_until(
-        hr_op_is_reduction(node->op) || node->op == HR_OP_RANDOM ||
+        hr_op_is_reduction(node->op) || node->op == HR_OP_RANDOM || hr_dtype_is_float(node->type) ||
         (node->op == HR_OP_ELEMENT &&
          (function->tensors[node->tensor].role != HR_ROLE_INPUT || hr_element_is_checked(function, node))));
 }

@@ -74,6 +74,13 @@ static const char eighths[] =
     "    -> (o: bf16[B, H, I, E]) {\n"
     "    s[b, h, i, j] = where(j <= i, sum[d](q[b, h, i, d] * k[b, h, j, d]) * qk[h], -inf)\n"
     "    o[b, h, i, e] = sum[j](softmax[j](s[b, h, i, j]) * v[b, h, j, e]) * w[h] }";
+/* With a scale for each 16 keys of a head. */
+static const char blocks[] =
+    "kernel k(q: f8e4m3[B, H, I, D], k: f8e4m3[B, H, J, D], v: f8e4m3[B, H, J, E], qs: f32[B, H],\n"
+    "         ks: f32[B, H, J // 16 + 1], vs: f32[B, H, J // 16 + 1]) -> (o: bf16[B, H, I, E]) {\n"
+    "    s[b, h, i, j] = where(j <= i, sum[d](q[b, h, i, d] * k[b, h, j, d]) * (qs[b, h] * ks[b, h, j // 16])"
+    ", -inf)\n"
+    "    o[b, h, i, e] = sum[j](softmax[j](s[b, h, i, j]) * (v[b, h, j, e] * vs[b, h, j // 16])) }";
 static const char cached[] =
     "kernel k(q: bf16[B, I, D], k: f8e4m3[B, J, D], v: f8e5m2[B, J, E]) -> (o: bf16[B, I, E]) {\n"
     "    s[b, i, j] = " DOT " * rsqrt(D)\n" TAIL;
@@ -131,6 +138,7 @@ static const struct attention_case {
     {eighths, 1, 130, 140, 128, 72, 3, true, false},   {cached, 2, 150, 300, 64, 64, 0, false, false},
     {cached, 2, 20, 300, 80, 40, 0, false, false},     {cached, 2, 20, 100, 80, 40, 1, false, false},
     {weighed, 1, 70, 70, 64, 64, 0, false, true},      {linear, 1, 70, 70, 64, 64, 0, false, true},
+    {blocks, 1, 150, 150, 64, 64, 0, false, false},
 };
 
 static void extents_set(const hr_function *function, const struct attention_case *one, int64_t *extents) {
