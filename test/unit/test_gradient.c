@@ -168,6 +168,10 @@ static const char *const rules[] = {
     " r[j, g, d] = bf16(k[j, g, d] + where(d < D // 2, -k[j, g, d + D // 2], k[j, g, d - D // 2]) * c[j, "
     "d])\n"
     " o[h, i, e] = sum[j](softmax[j](sum[d](q[i, d] * r[j, h // (H // G), d]) + f32(h)) * v[j, e]) }",
+    /* a place that the condition keeps on its axis */
+    "kernel relative(q: f32[I, D], k: f32[J, D], v: f32[J, E], bias: f32[W]) -> (o: f32[I, E]) {\n"
+    " s[i, j] = where(j <= i and i - j < W, sum[d](q[i, d] * k[j, d]) + bias[min(i - j, W - 1)], -inf)\n"
+    " o[i, e] = sum[j](softmax[j](s[i, j]) * v[j, e]) }",
     "kernel smax(x: f32[M, N]) -> (y: f32[M]) { p[m] = max[n](x[m, n])\n"
     " y[m] = log(sum[n](exp(x[m, n] - p[m]))) + p[m] }",
 };
