@@ -171,6 +171,7 @@ static const part c_parts[] = {
     C_PART("order", &no_holes, NULL),
     C_PART("places", &no_holes, NULL),
     C_PART("shares", &no_holes, NULL),
+    C_PART("byte_tiles", &no_holes, NULL),
     C_PART("scans", &no_holes, NULL),
     {0},
 };

@@ -17,6 +17,7 @@ typedef struct hr_device_limits {
     int vector_bytes;                     /* the widest vector register: 64, 32 or 16 */
     int64_t l1_bytes, l2_bytes, l3_bytes; /* l1, l2 a core */
     int matrix_bf16;                      /* a CPU's matrix unit for bf16 (AMX): 0 = none */
+    int matrix_bytes;                     /* the same for dots of bytes */
     int dots_bf16;                        /* a CPU's vectors multiply pairs of bf16 faster than f32: 0 = no */
     unsigned core;                        /* of hr_core_fact; without HR_CORE_KNOWN its caches tell */
     double little_work;                   /* operations that one thread does before others start; 0 = none */

@@ -147,11 +147,11 @@ static void vectors_find(hr_device_limits *limits) {
 #endif
 }
 
-/* Whether products of bf16 have a unit of their own. The emitted code asks the system for it as it runs. */
-static bool matrix_find(const char *info) {
+/* Whether products of such numbers have a unit of their own: " amx_bf16", " amx_int8". The emitted code asks
+ * the system for it as it runs. */
+static bool matrix_find(const char *info, const char *of) {
     char flags[8192];
-    return info_field(info, "flags", flags, sizeof flags) && strstr(flags, " amx_tile") &&
-           strstr(flags, " amx_bf16");
+    return info_field(info, "flags", flags, sizeof flags) && strstr(flags, " amx_tile") && strstr(flags, of);
 }
 
 /* Whether vdpbf16ps multiplies more than f32 FMAs do: twice as much on AMD's cores. Intel's have it at half
@@ -199,7 +199,8 @@ void hr_machine_describe(char *name, size_t size, hr_device_limits *limits, char
     caches_find(limits);
     vectors_find(limits);
     limits->core = core_find(info);
-    limits->matrix_bf16 = limits->vector_bytes == 64 && matrix_find(info);
+    limits->matrix_bf16 = limits->vector_bytes == 64 && matrix_find(info, " amx_bf16");
+    limits->matrix_bytes = limits->vector_bytes == 64 && matrix_find(info, " amx_int8");
     limits->dots_bf16 = limits->vector_bytes == 64 && !limits->matrix_bf16 && dots_find(info);
 }
 

@@ -116,8 +116,7 @@ double hr_prepared_operations(const hr_prepared *state, const int64_t *extents) 
     return operations;
 }
 
-/* One thread does little work sooner than others start, and never waits for one that another program keeps
- * from its processor. */
+/* One thread does it sooner than others start, whom another program may keep from their processors. */
 static bool is_little(const hr_kernel *kernel, const hr_prepared *state, const int64_t *extents) {
     const double most = kernel->device->limits.little_work;
     return most > 0 && hr_prepared_operations(state, extents) < most;
@@ -395,10 +394,11 @@ static hr_status tuning_key(const hr_kernel *kernel, hr_prepared *state, char ke
     hr_text text = {0};
     HR_TRY(hr_prepared_identify(state, identity));
     const char *compiler = kernel->device->compiler ? kernel->device->compiler : "";
-    hr_text_format(&text, "headroom %s\n%s %s %s%s%s threads %d\n%s\n%s%s threads %d\n", hr_version(),
+    hr_text_format(&text, "headroom %s\n%s %s %s%s%s%s threads %d\n%s\n%s%s threads %d\n", hr_version(),
                    kernel->device->ops->kind, kernel->device->name, limits->isa,
-                   limits->matrix_bf16 ? " tiles" : "", limits->dots_bf16 ? " dots" : "", limits->threads,
-                   compiler, kernel->function->title, state->unfused ? " unfused" : "", state->threads);
+                   limits->matrix_bf16 ? " tiles" : "", limits->matrix_bytes ? " byte tiles" : "",
+                   limits->dots_bf16 ? " dots" : "", limits->threads, compiler, kernel->function->title,
+                   state->unfused ? " unfused" : "", state->threads);
     for (int e = 0; e < kernel->function->extent_count; e++)
         hr_text_format(&text, "%s=%lld\n", kernel->function->extents[e], (long long)state->extents[e]);
     for (int i = 0; i < kernel->argument_count; i++)

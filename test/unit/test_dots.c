@@ -97,6 +97,25 @@ static void test_texts(void **state) {
         }
 }
 
+/* Sixteen tasks and more go by the matrix unit where the machine has it for bytes; where it has not, the same
+ * code takes them one by one. */
+static void test_tiles(void **state) {
+    (void)state;
+    const int before = device->limits.matrix_bytes;
+    int with_tiles = 0;
+    device->limits.matrix_bytes = 1;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (!cases[i].planned) continue;
+        hr_kernel *kernel = load(cases[i].text, 3, 9, 37);
+        const char *source;
+        good(hr_kernel_emit(kernel, NULL, &source, NULL));
+        with_tiles += strstr(source, "byte_tiles_dot(sums_0") != NULL;
+        check(kernel, cases[i].text);
+    }
+    device->limits.matrix_bytes = before;
+    assert_int_equal(with_tiles, 3);
+}
+
 /* 255 * -128, 127 * 255: pairs of these leave 16 bits, and all are exact. */
 static void test_largest(void **state) {
     (void)state;
@@ -131,6 +150,7 @@ static void test_largest(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts), cmocka_unit_test(test_largest)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_texts), cmocka_unit_test(test_tiles),
+                                       cmocka_unit_test(test_largest)};
     return cmocka_run_group_tests(tests, open_device, close_device);
 }

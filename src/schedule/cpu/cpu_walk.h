@@ -110,6 +110,7 @@ typedef struct hr_cpu_walk {
     hr_row_ends row_ends;
     hr_store store;
     bool whole_lines; /* results that are less than a line each are put together to whole ones */
+    int tile_rows;    /* tasks of dots that are rows of the matrix unit's tiles; 0 = none */
     int across_count; /* with HR_LOOP_TRANSPOSED: the elements that are read across the lanes */
     const hr_expr *across[HR_ACROSS_MAX];
     int *unroll;           /* by pass: vectors a step, or HR_UNROLL_PAIR */

@@ -71,9 +71,21 @@ static void schedule_ordered(hr_plan *plan, hr_stage *stage) {
     hr_schedule_describe(plan, stage);
 }
 
+/* Tasks along the last index fill the rows of a tile, or go one by one. */
+static hr_status choose_tile_rows(const int64_t *extents, const hr_plan *plan, hr_stage *stage) {
+    enum { ROWS = 16 };
+    int64_t tasks;
+    if (!plan->limits.matrix_bytes || !stage->task_count) return HR_OK;
+    const int last = stage->task[stage->task_count - 1];
+    HR_TRY(hr_extent_value(plan->normal, plan->normal->indices[last].extent, extents, &tasks));
+    hr_cpu_walk_of(stage)->tile_rows = tasks >= ROWS ? ROWS : 0;
+    return HR_OK;
+}
+
 /* Of groups of dots the loops are fixed. */
 static hr_status schedule_dots(const int64_t *extents, hr_plan *plan, hr_stage *stage) {
     stage->schedule->kind = HR_SCHEDULE_CPU_DOTS;
+    HR_TRY(choose_tile_rows(extents, plan, stage));
     HR_TRY(hr_schedule_lanes(extents, true, plan, stage));
     hr_schedule_describe(plan, stage);
     return HR_OK;

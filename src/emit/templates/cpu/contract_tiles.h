@@ -7,28 +7,6 @@
 #if (defined __AMX_BF16__ || defined __AMXBF16__) && defined CONTRACT_PAIRS && defined __linux__
 #define CONTRACT_PAIRS_UNIT
 
-/* ---- permission ---- */
-
-/* arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA); 0 = granted to the process. */
-static long contract_tiles_request(void) {
-    long result = 158;
-    __asm__ volatile("syscall" : "+a"(result) : "D"(0x1023L), "S"(18L) : "rcx", "r11", "memory");
-    return result;
-}
-
-/* The first answer counts, so that all threads of a team act alike. */
-static bool contract_tiles_granted(void) {
-    static int answer; /* 0 = not asked, 1 = yes, 2 = no */
-    int known = __atomic_load_n(&answer, __ATOMIC_RELAXED);
-    if (known == 0) {
-        int mine = contract_tiles_request() == 0 ? 1 : 2;
-        bool first =
-            __atomic_compare_exchange_n(&answer, &known, mine, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
-        if (first) known = mine;
-    }
-    return known == 1;
-}
-
 /* ---- 2 x 2 tiles of sums ---- */
 
 /* The number of a tile register is a part of the instruction. */
@@ -116,8 +94,7 @@ static const struct contract_f32_unit contract_pairs_unit = {contract_pairs_left
 
 /* Whether the unit is there and worth its packing: few rows wait for memory, a short k fills no tile. */
 static bool contract_pairs_serve(const struct contract_f32 *product) {
-    return contract_min(product->m, product->n) >= 4 && product->k >= 2 * CONTRACT_TILE &&
-           contract_tiles_granted();
+    return contract_min(product->m, product->n) >= 4 && product->k >= 2 * CONTRACT_TILE && tiles_granted();
 }
 
 /* Before and after the unit is used; only where granted. */

@@ -37,6 +37,10 @@ static inline vb vb_load(const uint8_t *p) {
     return *(const vb_loose *)p;
 }
 
+static inline void vb_store(uint8_t *p, vb x) {
+    *(vb_loose *)p = x;
+}
+
 static inline vb vb_of(uint8_t x) {
     return x - (vb){0};
 }
