@@ -72,6 +72,7 @@ enum {
     CONTRACT_PARTIAL_BYTES = 16 << 20, /* of partial sums */
     CONTRACT_AHEAD_ALONG = 512,        /* what packing prefetches: the next chunk of the same row */
     CONTRACT_AHEAD_PAIRS = 128,        /* of pairs: the next strip */
+    CONTRACT_MEETING = 1000,           /* products that one thread makes while it would wait for each other */
     CONTRACT_AHEAD_ACROSS = 64,        /* and rows that many on, which lie apart */
     CONTRACT_THIN_ROWS = 4,            /* of the right operand at a time, where it is not packed */
     CONTRACT_THIN_DEPTH = 512,         /* elements along k of them */
@@ -186,6 +187,12 @@ static inline int64_t contract_group(const struct contract_choice *choice,
     return contract_min(CONTRACT_GROUP_MAX, columns / choice->columns / (4 * blocks->team));
 }
 
+/* Whether a batch each is sooner done than shared: a meeting takes the longer the more threads there are. */
+static inline bool contract_is_little(int64_t batch, double products, int64_t threads) {
+    const double shared = products / (double)threads + CONTRACT_MEETING * (double)threads;
+    return (double)contract_ceil(batch, threads) * products <= (double)batch * shared;
+}
+
 static inline struct contract_blocks contract_blocks(const struct contract_choice *choice, int64_t batch,
                                                      int64_t m, int64_t n, int64_t k, int64_t threads) {
     struct contract_blocks blocks = {0};
@@ -198,8 +205,11 @@ static inline struct contract_blocks contract_blocks(const struct contract_choic
     }
     const int64_t row = choice->rows, column = choice->columns;
     const int64_t all_rows = contract_round(m, row), all_columns = contract_round(n, column);
-    /* Batches go to threads apart where they come out even; otherwise all threads share each product. */
-    bool apart = batch >= 4 * threads || batch % threads == 0;
+    /* Batches go to threads apart where they come out even; otherwise all threads share each product, and
+     * wait for each other at each: a batch of little ones goes apart, too, though threads may be left over.
+     */
+    bool apart = batch >= 4 * threads || batch % threads == 0 ||
+                 contract_is_little(batch, (double)m * (double)n * (double)k, threads);
     blocks.teams = apart ? threads : 1;
     blocks.team = apart ? 1 : threads;
     blocks.thin = m <= (blocks.swapped ? choice->thin_n : choice->thin_m) && n > m &&
