@@ -259,9 +259,7 @@ static void print_numbers(backward_printer *t) {
         hr_print(
             p, "    static constexpr int own_places = %d, producer_registers = %d, consumer_registers = %d;",
             b->own_places, waits ? 24 : 40, waits ? 240 : 232);
-    if (is_fused(t))
-        hr_print(p, "    static constexpr int query_columns = %d, sum_places = %d;", b->query_columns,
-                 b->sum_places);
+    if (is_fused(t)) hr_print(p, "    static constexpr int query_columns = %d;", b->query_columns);
     hr_print(p, "    static constexpr int parts = %d, deep_part = %d, wide_part = %d;", kernel->parts,
              kernel->deep_part, kernel->wide_part);
     if (is_hopper(t))

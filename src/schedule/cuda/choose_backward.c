@@ -27,7 +27,7 @@ enum {
  * both gradients. A head's blocks of keys begin SECTION_STEPS tiles after each other at least, where so many
  * heads go together that this is no waiting for the turn. */
 enum {
-    FUSED_BARRIERS = 80 + 64,
+    FUSED_BARRIERS = 64 + 64,
     FUSED_NARROW = 64,
     FUSED_PLACES = 2,
     WORK_ALIGNED = 1024,
@@ -243,8 +243,7 @@ static void fused_take(const hr_plan *plan, const backward_sizes *sizes, hr_cuda
     out->waits = true;
     out->own_places = 1;
     out->places = FUSED_PLACES;
-    out->sum_places = bytes + sum_bytes <= plan->limits.shared_bytes ? 2 : 1;
-    out->shared_bytes = bytes + (out->sum_places - 1) * sum_bytes;
+    out->shared_bytes = bytes;
     out->query_columns = columns;
     out->kernel[0] = (hr_backward_kernel){0};
     out->kernel[1].end_blocks = hr_saturate_product(sizes->batch, hr_divide_up(sizes->queries, out->tile_n));

@@ -65,7 +65,7 @@ typedef struct hr_cuda_backward {
     int64_t work_bytes;   /* of lists, which both kernels have one after the other; of counts and sums */
     /* HR_BACKWARD_FUSED: columns of a group's product for queries; where in the work memory, behind the
      * lists, it is told which blocks add to a tile, how many have, and their sums are */
-    int query_columns, sum_places; /* a block's, of sums on their way */
+    int query_columns;
     int64_t adders_at, turns_at, sums_at;
     hr_backward_kernel kernel[2]; /* whose blocks own queries, and keys */
     char why[320];                /* "" = they are no such products */

@@ -17,7 +17,7 @@
  * before this one clears the counts, one after it rounds the sums: they lie as threads have them,
  * [tile][group][four][thread].
  *
- * P is as in attention_backward.h, with keys and waits; own_places is 1. And sum_places, 1 or 2;
+ * P is as in attention_backward.h, with keys and waits; own_places is 1. And
  * query_columns: of the products for queries, of which a group has all rows and 64 columns where a tile has
  * 64 queries, 64 rows and all columns where it has 128; query_sums(d, a, b, accumulate), store_query(a,
  * batch, row, column, sum).
@@ -28,7 +28,7 @@ template <class P> struct backward_fused_memory {
         slopes_at = ring::ring_at + P::places * ring::place_bytes;
     static constexpr int quads = P::query_columns / 8, sum_bytes = 2 * quads * 128 * 16,
                          sums_at = slopes_at + 2 * slope_bytes;
-    static constexpr int barriers_at = sums_at + P::sum_places * sum_bytes, items_at = barriers_at + 80,
+    static constexpr int barriers_at = sums_at + sum_bytes, items_at = barriers_at + 64,
                          places_at = items_at + 64, tiles_at = places_at + P::places * 16,
                          lists_at = tiles_at + P::places * 8;
     static constexpr bool wide_tile = P::tile_n == 128;
@@ -54,7 +54,7 @@ static __device__ inline backward_fused_block backward_fused_at(uint32_t address
     b.slopes_full = b.own_full + 16;
     b.slopes_empty = b.own_full + 32;
     b.sums_full = b.own_full + 48;
-    b.sums_empty = b.own_full + 64;
+    b.sums_empty = b.own_full + 56;
     b.full = address + backward_fused_memory<P>::places_at;
     b.empty = b.full + 8 * P::places;
     b.items = items;
@@ -73,9 +73,9 @@ static __device__ inline backward_fused_block backward_fused_begin(const backwar
         for (int s = 0; s < 2; s++) {
             ptx_mbarrier_init(b.slopes_full + s * 8, 8);
             ptx_mbarrier_init(b.slopes_empty + s * 8, 8);
-            ptx_mbarrier_init(b.sums_full + s * 8, 8);
-            ptx_mbarrier_init(b.sums_empty + s * 8, 1);
         }
+        ptx_mbarrier_init(b.sums_full, 8);
+        ptx_mbarrier_init(b.sums_empty, 1);
         for (int s = 0; s < P::places; s++) {
             ptx_mbarrier_init(b.full + s * 8, 2 * fillers + (backward_lists<P>::there ? 32 : 0));
             ptx_mbarrier_init(b.empty + s * 8, 8);
@@ -101,7 +101,21 @@ template <class P> static __device__ inline int backward_fused_first(const backw
 
 /* ---- the warps that bring ---- */
 
-/* By one thread, or by three warps where arrays begin anywhere; lists by the second warp. */
+/* An item's keys and values, once those of the one before are left. */
+template <class P, bool BOXES, class A, class M>
+static __device__ inline void backward_fused_bring_own(const A &a, const backward_size &size,
+                                                       const backward_fused_block &b, const M &maps,
+                                                       const backward_item &item, int round) {
+    typedef backward_memory<P> ring;
+    ptx_mbarrier_wait(b.own_empty, (round & 1) ^ 1);
+    attention_fill<typename P::own_deep, BOXES, P::tile_m, ring::deep_spans, P::deep, 96, 2>(
+        a, b, 0, maps.own_deep, item.batch, item.m, size.own, b.own_full);
+    attention_fill<typename P::own_wide, BOXES, P::tile_m, ring::wide_spans, P::wide, 96, 2>(
+        a, b, ring::own_deep_bytes, maps.own_wide, item.batch, item.m, size.own, b.own_full);
+}
+
+/* By one thread, or by three warps where arrays begin anywhere; lists by the second warp. An item's first
+ * tiles come before its keys: the block is still at the item before. */
 template <class P, bool BOXES, class A, class M>
 static __device__ inline void backward_fused_produce(const A &a, const backward_size &size,
                                                      const backward_fused_block &b, const M &maps) {
@@ -112,7 +126,6 @@ static __device__ inline void backward_fused_produce(const A &a, const backward_
 #pragma unroll 1
     for (;; count ^= 1) {
         if (threadIdx.x == 0) {
-            ptx_mbarrier_wait(b.own_empty, (count & 1) ^ 1);
             const int number = atomicAdd(size.turns, 1);
             backward_item item = {-1, 0, 0, 0};
             if (number < b.items) item = backward_item_at<P>(a, size, number);
@@ -121,17 +134,13 @@ static __device__ inline void backward_fused_produce(const A &a, const backward_
         ptx_barrier_sync(1, 96);
         const backward_item item = *backward_fused_item<P>(b, count, false);
         if (item.batch < 0) break;
-        if (brings) {
-            attention_fill<typename P::own_deep, BOXES, P::tile_m, ring::deep_spans, P::deep, 96, 2>(
-                a, b, 0, maps.own_deep, item.batch, item.m, size.own, b.own_full);
-            attention_fill<typename P::own_wide, BOXES, P::tile_m, ring::wide_spans, P::wide, 96, 2>(
-                a, b, ring::own_deep_bytes, maps.own_wide, item.batch, item.m, size.own, b.own_full);
-        }
+        if (brings && item.first == item.end)
+            backward_fused_bring_own<P, BOXES>(a, size, b, maps, item, count);
         if (!brings && !lists) continue;
-        uint32_t list = 0; /* where it begins, among all */
-        if constexpr (P::listed) list = (uint32_t)(backward_list_of<P>(a, size, item) - size.lists);
 #pragma unroll 1
         for (int step = item.end - 1; step >= backward_fused_first<P>(item); step--, count += 2) {
+            uint32_t list = 0; /* where it begins, among all */
+            if constexpr (P::listed) list = (uint32_t)(backward_list_of<P>(a, size, item) - size.lists);
             const int place = count / 2 % P::places, at = ring::ring_at + place * ring::place_bytes,
                       tile = P::listed ? size.lists[list + 2 + step] : step, n = tile * P::tile_n;
             ptx_mbarrier_wait(b.empty + place * 8, (count / 2 / P::places & 1) ^ 1);
@@ -143,6 +152,9 @@ static __device__ inline void backward_fused_produce(const A &a, const backward_
                 attention_fill<typename P::walk_wide, BOXES, P::tile_n, ring::wide_spans, P::wide, 96, 2>(
                     a, b, at + ring::deep_bytes, maps.walk_wide, item.batch, n, size.walk,
                     b.full + place * 8);
+                const int before = item.end - P::places, first = backward_fused_first<P>(item);
+                if (step == (before > first ? before : first))
+                    backward_fused_bring_own<P, BOXES>(a, size, b, maps, item, count);
             }
             if (lists) {
                 backward_lists_fill<P>(a, size, item.batch, n,
@@ -152,6 +164,7 @@ static __device__ inline void backward_fused_produce(const A &a, const backward_
         }
     }
     if (!brings) return;
+    ptx_mbarrier_wait(b.own_empty, (count & 1) ^ 1);
     ptx_mbarrier_arrive(b.own_full); /* the others hear that there is no more */
     ptx_mbarrier_arrive(b.own_full);
 }
@@ -191,29 +204,27 @@ static __device__ inline void backward_fused_add(const A &a, const backward_size
         ptx_mbarrier_wait(b.own_full, round & 1);
         const backward_item item = *backward_fused_item<P>(b, round, true);
         if (item.batch < 0) return;
+        ptx_mbarrier_arrive(b.own_empty);
 #pragma unroll 1
         for (int step = item.end - 1; step >= backward_fused_first<P>(item); step--, taken++) {
             const int tile = backward_tile<P>(a, size, item, step);
             const int64_t at = (int64_t)item.batch * tiles + tile;
             const int turn = backward_fused_turn<P>(a, size, item, tile);
-            const int place = taken % P::sum_places;
-            const uint32_t from = b.address + memory::sums_at + place * memory::sum_bytes;
             float *const to = size.sums + at * (memory::sum_bytes / 4);
             ptx_wait_value(size.turns + 1 + at, turn);
             ptx_fence_proxy_async_global();
-            ptx_mbarrier_wait(b.sums_full + place * 8, taken / P::sum_places & 1);
+            ptx_mbarrier_wait(b.sums_full, taken & 1);
             if (turn == 0)
-                ptx_bulk_store(to, from, memory::sum_bytes);
+                ptx_bulk_store(to, b.address + memory::sums_at, memory::sum_bytes);
             else
-                ptx_bulk_add_f32(to, from, memory::sum_bytes);
+                ptx_bulk_add_f32(to, b.address + memory::sums_at, memory::sum_bytes);
             ptx_bulk_commit();
             ptx_bulk_wait_read<0>();
-            ptx_mbarrier_arrive(b.sums_empty + place * 8);
+            ptx_mbarrier_arrive(b.sums_empty);
             ptx_bulk_wait<0>();
             ptx_fence_proxy_async_global();
             ptx_store_release(size.turns + 1 + at, turn + 1);
         }
-        ptx_mbarrier_arrive(b.own_empty);
     }
 }
 
@@ -295,17 +306,16 @@ static __device__ inline void backward_fused_leave_sums(const backward_fused_blo
                                                         const backward_fused_queries<P> &q, int number,
                                                         int taken) {
     typedef backward_fused_memory<P> memory;
-    const int place = taken % P::sum_places;
     uint32_t thread = threadIdx.x;
     stay_inside(thread);
-    float4 *const to = (float4 *)(b.memory + memory::sums_at + place * memory::sum_bytes) +
-                       number * memory::quads * 128 + (int)thread % 128;
-    ptx_mbarrier_wait(b.sums_empty + place * 8, (taken / P::sum_places & 1) ^ 1);
+    float4 *const to =
+        (float4 *)(b.memory + memory::sums_at) + number * memory::quads * 128 + (int)thread % 128;
+    ptx_mbarrier_wait(b.sums_empty, (taken & 1) ^ 1);
 #pragma unroll
     for (int i = 0; i < memory::quads; i++)
         to[i * 128] = make_float4(q.sums[4 * i], q.sums[4 * i + 1], q.sums[4 * i + 2], q.sums[4 * i + 3]);
     ptx_fence_proxy_async();
-    backward_leave(b.sums_full + place * 8);
+    backward_leave(b.sums_full);
 }
 
 template <class P, class A>
