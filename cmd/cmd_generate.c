@@ -3,7 +3,6 @@
 #include "command.h"
 
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,21 +232,6 @@ static bool turn_add(session *session, const char *role, const char *text) {
     return copy != NULL;
 }
 
-/* The next line from a terminal that shows no editing; LINE_INTERRUPTED before it: getline() would wait on.
- */
-static line_end line_take(line_editor *line, const char *prompt) {
-    struct pollfd in = {.fd = STDIN_FILENO, .events = POLLIN};
-    fprintf(stderr, "%s", prompt);
-    while (!terminal_interrupted() && poll(&in, 1, 100) == 0) /* ms: a signal may come just before it waits */
-        ;
-    if (terminal_interrupted() || getline(&line->text, &line->room, stdin) < 0) {
-        fprintf(stderr, "\n");
-        return terminal_interrupted() ? LINE_INTERRUPTED : LINE_CLOSED;
-    }
-    line->text[strcspn(line->text, "\n")] = 0;
-    return LINE_TYPED;
-}
-
 /* An answer that an interrupt stopped is as long as it came; a turn of which nothing came is not held. */
 static int answer_stop(session *session, int code) {
     const bool begun = code == 0 && session->said_length > 0;
@@ -315,7 +299,7 @@ static int chat_run(session *session) {
     int code = 0;
     hr_generation generation = {0};
     while (code == 0 && session->turn_count + 2 <= TURNS_MOST && !terminal_interrupted()) {
-        end = session->terminal->progress_allowed ? line_edit(&line, "> ") : line_take(&line, "> ");
+        end = line_take(&line, "> ", session->terminal->progress_allowed);
         if (end != LINE_TYPED) break;
         if (*line.text) code = turn_run(session, line.text, &generation);
     }

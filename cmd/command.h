@@ -95,15 +95,16 @@ enum { LINES_BEFORE = 256 };
 /* Zeros before the first line. */
 typedef struct line_editor {
     char *text; /* terminated */
-    size_t length, room, cursor;
+    size_t room;
     char *before[LINES_BEFORE]; /* lines that were typed before */
-    int before_count, number;   /* number: of the one that is shown */
+    int before_count;
 } line_editor;
 
 typedef enum line_end { LINE_TYPED, LINE_CLOSED, LINE_INTERRUPTED, LINE_NO_MEMORY } line_end;
 
-/* A line in editor->text, typed on the terminal of standard input and shown on that of standard error. */
-line_end line_edit(line_editor *line, const char *prompt);
+/* A line in line->text, typed on the terminal of standard input and shown on that of standard error.
+ * is_edited: with arrow keys, where libedit is; LINE_INTERRUPTED where a signal came first. */
+line_end line_take(line_editor *line, const char *prompt, bool is_edited);
 void line_editor_clear(line_editor *line);
 
 /* ---- the terminal ---- */
