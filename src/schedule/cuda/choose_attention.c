@@ -161,6 +161,14 @@ static bool dtype_take(const hr_plan *plan, const hr_expr *const sides[3], hr_cu
     return fits;
 }
 
+/* Queries, keys and values of f8, with scales of keys: as factors of weights bf16 holds them, however small
+ * they are. */
+static bool is_of_scaled_eighths(const hr_plan *plan, const hr_region *region, const hr_cuda_attention *a) {
+    const hr_contract *scores = plan->stages[region->first].contract;
+    return is_f8(dtype_of(plan, scores->left)) && is_f8(dtype_of(plan, scores->right)) &&
+           is_f8(dtype_of(plan, a->softmax.value)) && hr_softmax_has_pairs(&a->softmax);
+}
+
 /* One of them is a conversion, or an element of 16 bits. */
 static bool rounds_to_half(const hr_plan *plan, const hr_expr *const sides[3]) {
     for (int i = 0; i < 3; i++)
@@ -505,6 +513,7 @@ hr_status hr_cuda_attention_choose(const hr_plan *plan, const hr_region *region,
     HR_TRY(sizes_of(plan, scores, values, extents, &sizes));
     why = refusal(plan, scores, values, &sizes, out);
     if (!why) hr_softmax_find(plan, region, &out->softmax, &why);
+    if (!why && is_of_scaled_eighths(plan, region, out)) out->dtype = HR_BF16;
     if (why) {
         snprintf(out->why, sizeof out->why, "not one kernel with the products around it: %s", why);
         return HR_OK;
