@@ -389,8 +389,10 @@ def batch(library, path, shape, llama, arguments):
         read, ended = max(first for first, _, _ in made), min(end for _, end, _ in made)
         written = [b - a for a, b in zip(steps, steps[1:]) if a >= read and b <= ended]
         rate = count / statistics.median(written) if written else float("nan")
+        firsts, wholes = sorted(first for first, _, _ in made), sorted(end for _, end, _ in made)
         print(f"{count} texts of {TEXT} tokens at temperature {temperature}: {rate:.0f} tokens/s written ({len(written)} steps of all of them), "
-              f"{count * TEXT / read:.0f} read; first tokens within {read:.2f} s", flush=True)
+              f"{count * TEXT / read:.0f} read; first tokens p50 {firsts[count // 2]:.2f} s, p99 {firsts[-1]:.2f} s, "
+              f"{most} tokens p50 {wholes[count // 2]:.2f} s, p99 {wholes[-1]:.2f} s", flush=True)
     model.close()
     for compiled in (False, True) if arguments.compile else (False,):
         theirs = torch_rate(llama, TEXT, 32, compiled)

@@ -8,6 +8,8 @@
 
 #include <cmocka.h>
 
+#include "run/sequence.h"
+
 #include "support/fake_device.h"
 
 #include "headroom.h"
@@ -201,6 +203,37 @@ static void test_prepare(void **state) {
     assert_true(fake->compiles >= compiles);
     assert_int_equal(info().captures, 1);
     give_back(x, MOST);
+    give_back(z, MOST);
+}
+
+static bool stop(void *context, const char *what, double done, double total) {
+    (void)what, (void)done, (void)total;
+    ++*(int *)context;
+    return false;
+}
+
+/* Two kernels are made ready before the first call is; who watches may stop that, and it is made up for. */
+static void test_made_ready(void **state) {
+    (void)state;
+    const hr_step_size all = {16, 0}, none = {0, 0};
+    float *x = device_floats(MOST), *z = device_floats(MOST), *y = device_floats(MOST);
+    int asked = 0;
+    two_calls(x, z);
+    hr_sequence_array at = array(-1, x, all, none);
+    at.dtype = HR_I32;
+    const hr_sequence_array picked[] = {array(-1, z, all, none), at, array(-1, y, all, none)};
+    good(hr_sequence_call(sequence, pick, picked, 3));
+    hr_sequence_watch(sequence, stop, &asked);
+    assert_int_equal(hr_sequence_prepare(sequence, 1), HR_CANCELLED);
+    assert_int_equal(asked, 1);
+    hr_sequence_watch(sequence, NULL, NULL);
+    good(hr_sequence_prepare(sequence, 1));
+    const int compiles = fake->compiles;
+    assert_true(compiles > 0 && fake->launch_count == 0);
+    good(hr_sequence_launch(sequence, 1));
+    assert_int_equal(fake->compiles, compiles);
+    give_back(x, MOST);
+    give_back(y, MOST);
     give_back(z, MOST);
 }
 
@@ -432,6 +465,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_replay, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_prepare, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_made_ready, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_calls_are_added, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_refusals, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_copies, set_up, tear_down),
