@@ -22,11 +22,17 @@ void hr_page_pool_clear(hr_page_pool *pool) {
     *pool = (hr_page_pool){0};
 }
 
-int32_t hr_page_take(hr_page_pool *pool) {
+/* That nobody holds, given up longest ago; -1: all are held. */
+static int32_t oldest(const hr_page_pool *pool) {
     int32_t best = -1;
     for (int32_t i = 0; i < pool->count; i++)
         if (pool->pages[i].holders == 0 && (best < 0 || pool->pages[i].used < pool->pages[best].used))
             best = i;
+    return best;
+}
+
+int32_t hr_page_take(hr_page_pool *pool) {
+    const int32_t best = pool->fresh < pool->count ? pool->fresh++ : oldest(pool);
     if (best >= 0) pool->pages[best] = (hr_page){.holders = 1};
     return best;
 }

@@ -19,13 +19,14 @@ typedef struct hr_page {
 typedef struct hr_page_pool {
     hr_page *pages;
     int32_t count;
+    int32_t fresh; /* from here on none was ever taken */
     int64_t last_id;
     uint64_t clock;
 } hr_page_pool;
 
 hr_status hr_page_pool_create(int64_t rows, hr_page_pool *out);
 void hr_page_pool_clear(hr_page_pool *pool);
-/* A page that nobody holds, the one given up longest ago; -1: there is none. */
+/* A page that nobody holds: one that was never taken, else that given up longest ago; -1: there is none. */
 int32_t hr_page_take(hr_page_pool *pool);
 void hr_page_give_up(hr_page_pool *pool, int32_t page);
 /* The full page with these tokens behind `parent`, held once more; -1: there is none. */
