@@ -149,10 +149,12 @@ static int64_t threads_of(const item *item) {
     return item->module ? item->execution.threads : 1;
 }
 
-/* Part `part` of `parts`, by a thread of the run that has its own of what each has. */
+/* Part `part` of `parts`, by a thread of the run that has its own of what each has. Stages of the code have
+ * their shares one behind the other, as many as it is told of threads: one, where a thread does all. */
 static void launch_run(const hr_replay *replay, item *item, int64_t thread, hr_work_share *shares,
                        int64_t part, int64_t parts) {
     hr_execution execution = item->execution;
+    execution.threads = parts;
     char *pointers[execution.count + 1];
     for (int64_t i = 0; i < execution.count; i++) {
         pointers[i] = execution.pointers[i];

@@ -264,6 +264,59 @@ static void test_threads_meet(void **state) {
     free(z);
 }
 
+/* More than little work, which one thread does before others start, yet little enough that each does it for
+ * itself: its stages go in pieces, of which that thread has all. Twice, so that the second call finds on its
+ * stack what the first one left. */
+static void test_each_does_several_stages(void **state) {
+    enum { ROWS = 64, COLUMNS = 200, MANY = 1 << 18 };
+    static const char two_text[] = "kernel two(x: f32[M, N], v: f32[K, N]) -> (y: f32[M], z: f32[K])\n{\n"
+                                   "    y[m] = sum[n](x[m, n])\n    z[k] = sum[n](2 * v[k, n])\n}\n";
+    static const char last_text[] = "kernel last(y: f32[M], z: f32[M], u: f32[M], w: f32[M], x: f32[N]) -> "
+                                    "(t: f32[N])\n{\n    t[n] = y[n % M] + 3 * z[n % M] + 5 * u[n % M] + 7 "
+                                    "* w[n % M] + x[n]\n}\n";
+    static float x[ROWS][COLUMNS], sums[ROWS], zeros[MANY], t[MANY];
+    const hr_step_size rows = {ROWS, 0}, many = {MANY, 0}, none = {0, 0};
+    hr_device *own;
+    hr_kernel *two, *last;
+    hr_device *before = device;
+    int jobs = 0, buffers[4];
+    (void)state;
+    good(hr_device_open("cpu", &own));
+    own->limits.threads = PARTS;
+    device = own;
+    good(hr_device_threads_set(own, parts_run, &jobs));
+    good(hr_kernel_load(own, "test.hr", two_text, strlen(two_text), NULL, &two));
+    good(hr_kernel_load(own, "test.hr", last_text, strlen(last_text), NULL, &last));
+    for (int i = 0; i < ROWS * COLUMNS; i++)
+        sums[i / COLUMNS] += x[i / COLUMNS][i % COLUMNS] = (float)(i % 7);
+
+    hr_sequence *sequence = sequence_of(4, buffers);
+    hr_sequence_array from = array(-1, x, rows, none), held[4];
+    from.rank = 2;
+    from.shape[1] = (hr_step_size){COLUMNS, 0};
+    for (int i = 0; i < 4; i++)
+        held[i] = array(buffers[i], NULL, rows, none);
+    for (int i = 0; i < 4; i += 2)
+        good(hr_sequence_call(sequence, two, (const hr_sequence_array[]){from, from, held[i], held[i + 1]},
+                              4));
+    good(hr_sequence_call(sequence, last,
+                          (const hr_sequence_array[]){held[0], held[1], held[2], held[3],
+                                                      array(-1, zeros, many, none), array(-1, t, many, none)},
+                          6));
+    for (int round = 0; round < 3; round++) {
+        memset(t, 0, sizeof t);
+        good(hr_sequence_launch(sequence, 0));
+        assert_int_equal(meetings_of(sequence), 0);
+        for (int i = 0; i < MANY; i++)
+            if (t[i] != 26 * sums[i % ROWS]) fail_msg("%d is %g, should be %g", i, t[i], 26 * sums[i % ROWS]);
+    }
+    hr_sequence_destroy(sequence);
+    hr_kernel_destroy(two);
+    hr_kernel_destroy(last);
+    hr_device_destroy(own);
+    device = before;
+}
+
 /* The whole of a launch that a subscript leaves: who needs what it makes has not run. */
 static void test_subscript_leaves(void **state) {
     static const char text[] = "kernel pick(x: f32[N], i: i32[M]) -> (y: f32[M])\n{\n    y[m] = x[i[m]]\n}\n";
@@ -333,6 +386,7 @@ int main(void) {
         cmocka_unit_test(test_arrays_beyond_their_buffer),
         cmocka_unit_test(test_check),
         cmocka_unit_test(test_threads_meet),
+        cmocka_unit_test(test_each_does_several_stages),
         cmocka_unit_test(test_subscript_leaves),
         cmocka_unit_test(test_stopped),
     };
