@@ -248,7 +248,7 @@ static const part helper_parts[] = {
 };
 
 /* Of matrix products: how they are cut; the main loop, by what the sums are; two products with rows between
- * them; the matrix unit's, and that of vectors which multiply pairs of bf16. */
+ * them; the matrix unit's, and those of vectors which multiply pairs of bf16 or bytes in fours. */
 static const part blocks_parts[] = {{"schedule/cpu/contract_blocks.h", &no_holes, NULL}, {0}};
 #define MAINLOOP(filling)                                                                                    \
     {                                                                                                        \
@@ -264,6 +264,7 @@ static const part tiles_parts[] = {
     C_PART("contract_pairs", &no_holes, NULL), C_PART("contract_tiles", &no_holes, NULL), {0}};
 static const part dots_parts[] = {
     C_PART("contract_pairs", &no_holes, NULL), C_PART("contract_dots", &no_holes, NULL), {0}};
+static const part bytes_parts[] = {C_PART("contract_bytes", &no_holes, NULL), {0}};
 static const part threads_parts[] = {C_PART("threads", &no_holes, NULL), {0}};
 
 static const struct text {
@@ -282,6 +283,7 @@ static const struct text {
     {"contract_attend", NULL, attend_parts, "", true},
     {"contract_tiles", NULL, tiles_parts, "", true},
     {"contract_dots", NULL, dots_parts, "", true},
+    {"contract_bytes", NULL, bytes_parts, "", true},
     {"threads", NULL, threads_parts, "", true},
 };
 

@@ -19,6 +19,7 @@ typedef struct hr_device_limits {
     int matrix_bf16;                      /* a CPU's matrix unit for bf16 (AMX): 0 = none */
     int matrix_bytes;                     /* the same for dots of bytes */
     int dots_bf16;                        /* a CPU's vectors multiply pairs of bf16 faster than f32: 0 = no */
+    int dots_bytes;                       /* a CPU's vectors multiply bytes in fours (AVX512-VNNI): 0 = no */
     unsigned core;                        /* of hr_core_fact; without HR_CORE_KNOWN its caches tell */
     double little_work;                   /* operations that one thread does before others start; 0 = none */
     char isa[64];                         /* "avx512", "avx2", "neon", "generic" or "sm_90a" */

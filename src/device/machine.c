@@ -147,19 +147,24 @@ static void vectors_find(hr_device_limits *limits) {
 #endif
 }
 
+/* Whether the processor has instructions: " avx512_vnni". */
+static bool flag_find(const char *info, const char *of) {
+    char flags[8192];
+    return info_field(info, "flags", flags, sizeof flags) && strstr(flags, of);
+}
+
 /* Whether products of such numbers have a unit of their own: " amx_bf16", " amx_int8". The emitted code asks
  * the system for it as it runs. */
 static bool matrix_find(const char *info, const char *of) {
-    char flags[8192];
-    return info_field(info, "flags", flags, sizeof flags) && strstr(flags, " amx_tile") && strstr(flags, of);
+    return flag_find(info, " amx_tile") && flag_find(info, of);
 }
 
 /* Whether vdpbf16ps multiplies more than f32 FMAs do: twice as much on AMD's cores. Intel's have it at half
  * of the rate of f32 beside a matrix unit, which a virtual machine may hide. */
 static bool dots_find(const char *info) {
-    char flags[8192], vendor[32];
-    return info_field(info, "flags", flags, sizeof flags) && strstr(flags, " avx512_bf16") &&
-           info_field(info, "vendor_id", vendor, sizeof vendor) && strcmp(vendor, "AuthenticAMD") == 0;
+    char vendor[32];
+    return flag_find(info, " avx512_bf16") && info_field(info, "vendor_id", vendor, sizeof vendor) &&
+           strcmp(vendor, "AuthenticAMD") == 0;
 }
 
 /* ---- the core ---- */
@@ -202,6 +207,7 @@ void hr_machine_describe(char *name, size_t size, hr_device_limits *limits, char
     limits->matrix_bf16 = limits->vector_bytes == 64 && matrix_find(info, " amx_bf16");
     limits->matrix_bytes = limits->vector_bytes == 64 && matrix_find(info, " amx_int8");
     limits->dots_bf16 = limits->vector_bytes == 64 && !limits->matrix_bf16 && dots_find(info);
+    limits->dots_bytes = limits->vector_bytes == 64 && flag_find(info, " avx512_vnni");
 }
 
 /* ---- memory ---- */

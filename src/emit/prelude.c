@@ -30,6 +30,7 @@ static const hr_prelude_text *const preludes[] = {
     [HR_PRELUDE_CONTRACT_ATTEND] = &hr_prelude_contract_attend,
     [HR_PRELUDE_CONTRACT_TILES] = &hr_prelude_contract_tiles,
     [HR_PRELUDE_CONTRACT_DOTS] = &hr_prelude_contract_dots,
+    [HR_PRELUDE_CONTRACT_BYTES] = &hr_prelude_contract_bytes,
     [HR_PRELUDE_THREADS] = &hr_prelude_threads,
 };
 

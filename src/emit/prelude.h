@@ -20,6 +20,7 @@ typedef enum hr_prelude {
     HR_PRELUDE_CONTRACT_ATTEND, /* two products with rows between them */
     HR_PRELUDE_CONTRACT_TILES,  /* the matrix unit's, for values that are bf16 */
     HR_PRELUDE_CONTRACT_DOTS,   /* instead, where vectors multiply pairs of bf16 */
+    HR_PRELUDE_CONTRACT_BYTES,  /* of vectors that multiply bytes in fours, behind f64's */
     HR_PRELUDE_THREADS,         /* of C: OpenMP or none */
 } hr_prelude;
 

@@ -31,6 +31,6 @@ typedef struct hr_prelude_text {
 
 extern const hr_prelude_text hr_prelude_c, hr_prelude_cuda, hr_prelude_interval, hr_prelude_helpers,
     hr_prelude_contract_blocks, hr_prelude_contract_f32, hr_prelude_contract_f64, hr_prelude_contract_attend,
-    hr_prelude_contract_tiles, hr_prelude_contract_dots, hr_prelude_threads;
+    hr_prelude_contract_tiles, hr_prelude_contract_dots, hr_prelude_contract_bytes, hr_prelude_threads;
 
 #endif

@@ -248,6 +248,20 @@ bool hr_contract_fits(const hr_function *function, const hr_contract *contract, 
     return hr_value_fits(function, contract->left, dtype) && hr_value_fits(function, contract->right, dtype);
 }
 
+hr_dtype hr_value_bytes(const hr_function *function, const hr_expr *value) {
+    if (value->op == HR_OP_WHERE && hr_expr_is_zero(value->args[2]))
+        return hr_value_bytes(function, value->args[1]);
+    if (value->op != HR_OP_CONVERT || value->type != HR_F64 || value->args[0]->op != HR_OP_ELEMENT)
+        return HR_F64;
+    const hr_dtype dtype = function->tensors[value->args[0]->tensor].dtype;
+    return dtype == HR_I8 || dtype == HR_U8 ? dtype : HR_F64;
+}
+
+bool hr_contract_of_bytes(const hr_function *function, const hr_contract *contract) {
+    return hr_value_bytes(function, contract->left) != HR_F64 &&
+           hr_value_bytes(function, contract->right) != HR_F64;
+}
+
 /* Before locals are narrowed: those that are rounded to 16 bits will be of these. */
 static bool will_fit(const hr_function *function, const hr_expr *value, hr_dtype dtype) {
     if (hr_value_fits(function, value, dtype)) return true;

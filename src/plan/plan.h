@@ -362,6 +362,10 @@ bool hr_plan_access(const hr_plan *plan, int64_t access, hr_access *out);
 bool hr_value_fits(const hr_function *function, const hr_expr *value, hr_dtype dtype);
 /* Of both operands. */
 bool hr_contract_fits(const hr_function *function, const hr_contract *contract, hr_dtype dtype);
+/* The dtype of the bytes that all values of an operand of f64 are, HR_I8 or HR_U8; otherwise HR_F64. */
+hr_dtype hr_value_bytes(const hr_function *function, const hr_expr *value);
+/* Both operands are bytes. */
+bool hr_contract_of_bytes(const hr_function *function, const hr_contract *contract);
 /* Somewhere in it is an exp, tanh or their kin. */
 bool hr_expr_computes_special(const hr_expr *expr);
 

@@ -177,7 +177,7 @@ static void product_add(const hr_plan *plan, const hr_stage *stage, const int64_
     if (stage->schedule->kind == HR_SCHEDULE_CUDA_PRODUCT) order_tensor_cores(plan, stage, extents, &one);
     if (stage->schedule->kind == HR_SCHEDULE_CPU_PRODUCT) {
         const hr_contract_choice *choice = &stage->schedule->product;
-        one.addends = choice->bf16 ? contract_chain(&choice->pairs) * choice->pairs.together
+        one.addends = choice->bf16 ? contract_chain(&choice->packed) * choice->packed.together
                                    : contract_chain(&choice->blocks) * choice->blocks.together;
     }
     if (stage->schedule->kind == HR_SCHEDULE_CUDA_BACKWARD)

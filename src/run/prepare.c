@@ -394,11 +394,11 @@ static hr_status tuning_key(const hr_kernel *kernel, hr_prepared *state, char ke
     hr_text text = {0};
     HR_TRY(hr_prepared_identify(state, identity));
     const char *compiler = kernel->device->compiler ? kernel->device->compiler : "";
-    hr_text_format(&text, "headroom %s\n%s %s %s%s%s%s threads %d\n%s\n%s%s threads %d\n", hr_version(),
+    hr_text_format(&text, "headroom %s\n%s %s %s%s%s%s%s threads %d\n%s\n%s%s threads %d\n", hr_version(),
                    kernel->device->ops->kind, kernel->device->name, limits->isa,
                    limits->matrix_bf16 ? " tiles" : "", limits->matrix_bytes ? " byte tiles" : "",
-                   limits->dots_bf16 ? " dots" : "", limits->threads, compiler, kernel->function->title,
-                   state->unfused ? " unfused" : "", state->threads);
+                   limits->dots_bf16 ? " dots" : "", limits->dots_bytes ? " byte dots" : "", limits->threads,
+                   compiler, kernel->function->title, state->unfused ? " unfused" : "", state->threads);
     for (int e = 0; e < kernel->function->extent_count; e++)
         hr_text_format(&text, "%s=%lld\n", kernel->function->extents[e], (long long)state->extents[e]);
     for (int i = 0; i < kernel->argument_count; i++)

@@ -36,8 +36,11 @@ static makers makers_of(words *s, const hr_stage *stage, hr_step_kind kind) {
     return all;
 }
 
-static const char *bf16_unit_name(const words *s, const hr_stage *stage) {
+/* Of a product whose numbers have a unit of their own. */
+static const char *unit_name(const words *s, const hr_stage *stage) {
     const hr_device_limits *limits = &s->plan->limits;
+    if (limits->dots_bytes && hr_contract_of_bytes(s->function, stage->contract))
+        return ", all bytes: vectors multiply them in fours, exactly";
     if ((!limits->matrix_bf16 && !limits->dots_bf16) ||
         !hr_contract_fits(s->function, stage->contract, HR_BF16))
         return "";
@@ -72,7 +75,7 @@ static const char *why_of(words *s, const hr_stage *stage) {
         return hr_arena_format(arena,
                                "a sum of products of two operands with different free indices%s; what "
                                "follows it element by element is its epilogue",
-                               bf16_unit_name(s, stage));
+                               unit_name(s, stage));
     case HR_SHAPE_DOTS:
         return "groups of products of bytes add up to whole numbers, exactly; lanes run along the results";
     case HR_SHAPE_SCATTER:

@@ -359,6 +359,9 @@ static void test_products_of_bf16(void **state) {
 static const char rounded[] = "kernel rounded(x: bf16[M, K], w: bf16[K, N]) -> (y: bf16[M, N])\n"
                               "{ y[m, n] = sum[k](x[m, k] * w[k, n]) }\n";
 
+static const char bytes[] = "kernel bytes(x: i8[M, K], w: i8[K, N]) -> (y: f32[M, N])\n"
+                            "{ y[m, n] = sum[k](x[m, k] * w[k, n]) }\n";
+
 static void check_candidates(const char *text) {
     hr_program *program;
     const hr_function *function;
@@ -380,6 +383,7 @@ static void test_every_candidate(void **state) {
     (void)state;
     check_candidates(plain);
     check_candidates(halves);
+    check_candidates(bytes);
 }
 
 /* Whether the text emitted for `halves` has the word, on a machine with these units. */

@@ -103,7 +103,7 @@ static int64_t attend_value(const void *context, const int64_t *args) {
         sizes.shape[2 * i + 1] = args[SIZES_FIELDS + 2 * i + 1];
         of[i] = hr_contract_choice_of(plan, stage);
         choices[i][0] = &of[i].blocks;
-        choices[i][1] = stage->schedule->product.bf16 ? &of[i].pairs : &of[i].blocks;
+        choices[i][1] = stage->schedule->product.bf16 ? &of[i].packed : &of[i].blocks;
     }
     return contract_attend_bytes(&sizes, (const struct contract_choice *const(*)[2])choices, rest[1]);
 }
@@ -273,7 +273,7 @@ static void print_choices(hr_printer *p, int number) {
              hr_define(p, HR_IDENTIFIER, hr_format(p, "stage_%d_choices", number)));
     for (int i = 0; i < count; i++)
         hr_print(p, "    {&stage_%d_choice, &stage_%d_%s},", products[i], products[i],
-                 takes_pairs(p->plan, products[i]) ? "pairs" : "choice");
+                 takes_pairs(p->plan, products[i]) ? "packed" : "choice");
     hr_print(p, "};");
     hr_print(p, "%s", "");
 }
@@ -282,7 +282,7 @@ static void print_part(hr_printer *p, int which, int number) {
     if (!takes_pairs(p->plan, number)) return;
     hr_print(p, "if (contract_pairs_serve(&product_%d)) {", which);
     hr_print(p, "    parts[%d].unit = &contract_pairs_unit;", which);
-    hr_print(p, "    parts[%d].choice = &stage_%d_pairs;", which, number);
+    hr_print(p, "    parts[%d].choice = &stage_%d_packed;", which, number);
     hr_print(p, "    pairs = true;");
     hr_print(p, "}");
 }

@@ -36,16 +36,17 @@ static hr_status append_type(hr_printer *p, const hr_contract_choice *choice, hr
 
 hr_status hr_contract_mainloop_append(hr_printer *p, hr_text *out) {
     const hr_plan *plan = p->plan;
-    bool shared = false, pairs = false, attends = false, done[2] = {false, false};
+    bool shared = false, pairs = false, bytes = false, attends = false, done[2] = {false, false};
     for (int i = 0; i < plan->stage_count; i++) {
         if (plan->stages[i].shape != HR_SHAPE_CONTRACT) continue;
         const hr_contract_choice *choice = &plan->stages[i].schedule->product;
         if (!shared) HR_TRY(hr_prelude_append(HR_PRELUDE_CONTRACT_BLOCKS, NULL, p, out));
-        shared = true, pairs |= choice->bf16, attends |= hr_schedule_attends(plan, i);
+        shared = true, pairs |= choice->bf16, bytes |= choice->bytes, attends |= hr_schedule_attends(plan, i);
         if (!done[choice->double_precision]) HR_TRY(append_type(p, choice, out));
         done[choice->double_precision] = true;
     }
     if (attends) HR_TRY(hr_prelude_append(HR_PRELUDE_CONTRACT_ATTEND, NULL, p, out));
+    if (bytes) HR_TRY(hr_prelude_append(HR_PRELUDE_CONTRACT_BYTES, NULL, p, out));
     if (!pairs) return hr_text_status(out);
     return hr_prelude_append(plan->limits.dots_bf16 ? HR_PRELUDE_CONTRACT_DOTS : HR_PRELUDE_CONTRACT_TILES,
                              NULL, p, out);
@@ -314,25 +315,36 @@ bool hr_contract_streams(hr_printer *p, const hr_stage *stage) {
     return false;
 }
 
-static void print_run(hr_product_printer *s, bool pairs, const char *type) {
+/* The run by a unit for neighbours along k, where the compiler may use it and it is worth its packing. */
+static void print_packed(hr_product_printer *s, const hr_contract_choice *choice) {
     hr_printer *p = s->p;
+    const hr_contract *c = s->contract;
+    const char *kind = choice->bytes ? "bytes" : "pairs", *type = choice->bytes ? "f64" : "f32";
+    const char *unit = "&contract_pairs_unit";
+    if (choice->bytes)
+        unit = hr_format(p, "contract_bytes_unit(&product, %s, %s)",
+                         hr_value_bytes(p->function, c->left) == HR_U8 ? "true" : "false",
+                         hr_value_bytes(p->function, c->right) == HR_U8 ? "true" : "false");
+    hr_print(p, choice->bytes ? "#ifdef CONTRACT_BYTES_UNIT" : "#ifdef CONTRACT_PAIRS_UNIT");
+    hr_print_open(p, hr_format(p, "if (contract_%s_serve(&product)) {", kind));
+    if (choice->bf16) hr_print(p, "contract_pairs_begin();");
+    hr_print(p, "contract_%s_run(&product, %s, &stage_%d_packed, thread, threads, work);", type, unit,
+             s->number);
+    if (choice->bf16) hr_print(p, "contract_pairs_end();");
+    if (hr_contract_streams(p, s->stage)) hr_print(p, "stream_end();");
+    hr_print(p, "return;");
+    hr_print_close(p);
+    hr_print(p, "#endif");
+}
+
+static void print_run(hr_product_printer *s, const hr_contract_choice *choice) {
+    hr_printer *p = s->p;
+    const char *type = choice->double_precision ? "f64" : "f32";
     hr_printer_stage(p, s->stage);
     p->lane = -1; /* sizes only */
     hr_text body, *out = hr_print_aside(p, &body);
     print_product(s, type, "product");
-    if (pairs) {
-        hr_print(p, "#ifdef CONTRACT_PAIRS_UNIT");
-        hr_print_open(p, "if (contract_pairs_serve(&product)) {");
-        hr_print(p, "contract_pairs_begin();");
-        hr_print(p,
-                 "contract_f32_run(&product, &contract_pairs_unit, &stage_%d_pairs, thread, threads, work);",
-                 s->number);
-        hr_print(p, "contract_pairs_end();");
-        if (hr_contract_streams(p, s->stage)) hr_print(p, "stream_end();");
-        hr_print(p, "return;");
-        hr_print_close(p);
-        hr_print(p, "#endif");
-    }
+    if (choice->bf16 || choice->bytes) print_packed(s, choice);
     hr_print(p, "contract_%s_run(&product, &contract_%s_vectors, &stage_%d_choice, thread, threads, work);",
              type, type, s->number);
     if (hr_contract_streams(p, s->stage)) hr_print(p, "stream_end();");
@@ -354,7 +366,7 @@ void hr_contract_print_product(hr_printer *p, int number, const char *name) {
 static int64_t contract_value(const void *plan, const int64_t *args) {
     const int64_t which = args[0];
     const hr_contract_choice choice = ((const hr_plan *)plan)->stages[which / 2].schedule->product;
-    return contract_bytes(which % 2 ? &choice.pairs : &choice.blocks, args[1], args[2], args[3], args[4],
+    return contract_bytes(which % 2 ? &choice.packed : &choice.blocks, args[1], args[2], args[3], args[4],
                           args[5]);
 }
 
@@ -368,13 +380,14 @@ const hr_size *hr_contract_largest(hr_sizes *sizes, const hr_size *a, const hr_s
     return hr_size_call(sizes, &largest, NULL, 2, (const hr_size *[]){a, b});
 }
 
-const hr_size *hr_contract_choice_name(hr_sizes *sizes, int number, bool pairs) {
-    return hr_size_name(sizes, "&stage_", number, pairs ? "_pairs" : "_choice", 2 * number + pairs);
+const hr_size *hr_contract_choice_name(hr_sizes *sizes, int number, bool packed) {
+    return hr_size_name(sizes, "&stage_", number, packed ? "_packed" : "_choice", 2 * number + packed);
 }
 
 const hr_size *hr_contract_size(hr_sizes *sizes, const hr_plan *plan, int number, int threads) {
     const hr_contract *c = plan->stages[number].contract;
-    const bool bf16 = plan->stages[number].schedule->product.bf16;
+    const hr_contract_choice *choice = &plan->stages[number].schedule->product;
+    const bool packed = choice->bf16 || choice->bytes;
     static const hr_size_function bytes = {.name = "contract_bytes", .value = contract_value};
     const hr_size *of[2], *args[] = {NULL,
                                      hr_size_points(sizes, plan->normal, c->batch, c->batch_count),
@@ -382,11 +395,11 @@ const hr_size *hr_contract_size(hr_sizes *sizes, const hr_plan *plan, int number
                                      hr_size_points(sizes, plan->normal, c->n, c->n_count),
                                      hr_size_points(sizes, plan->normal, c->k, c->k_count),
                                      hr_size_word(sizes, "threads", threads)};
-    for (int pairs = 0; pairs <= bf16; pairs++) {
-        args[0] = hr_contract_choice_name(sizes, number, pairs);
-        of[pairs] = hr_size_call(sizes, &bytes, plan, 6, args);
+    for (int which = 0; which <= packed; which++) {
+        args[0] = hr_contract_choice_name(sizes, number, which);
+        of[which] = hr_size_call(sizes, &bytes, plan, 6, args);
     }
-    return bf16 ? hr_contract_largest(sizes, of[0], of[1]) : of[0];
+    return packed ? hr_contract_largest(sizes, of[0], of[1]) : of[0];
 }
 
 hr_status hr_emit_contract_c(hr_printer *p, int number) {
@@ -395,9 +408,11 @@ hr_status hr_emit_contract_c(hr_printer *p, int number) {
     hr_print(p, "/* %s", stage->name);
     hr_print(p, " * %s */", stage->why);
     hr_contract_choice choice = stage->schedule->product;
-    print_choice(&s, &choice.blocks, "choice",
-                 choice.double_precision ? "CONTRACT_F64_COLUMNS" : "CONTRACT_F32_COLUMNS");
-    if (choice.bf16) print_choice(&s, &choice.pairs, "pairs", hr_format(p, "%d", (int)choice.pairs.columns));
+    const char *columns = choice.double_precision ? "CONTRACT_F64_COLUMNS" : "CONTRACT_F32_COLUMNS";
+    print_choice(&s, &choice.blocks, "choice", columns);
+    if (choice.bytes) print_choice(&s, &choice.packed, "packed", columns);
+    if (choice.bf16)
+        print_choice(&s, &choice.packed, "packed", hr_format(p, "%d", (int)choice.packed.columns));
     hr_product_operand(&s, HR_PRODUCT_LEFT);
     hr_product_operand(&s, HR_PRODUCT_RIGHT);
     if (s.contract->seen) hr_product_operand(&s, HR_PRODUCT_SEEN);
@@ -405,7 +420,7 @@ hr_status hr_emit_contract_c(hr_printer *p, int number) {
     print_finish(&s);
     if (!hr_schedule_attends(p->plan, number)) {
         if (choice.limit) print_limit(&s);
-        print_run(&s, choice.bf16, choice.double_precision ? "f64" : "f32");
+        print_run(&s, &choice);
         return hr_text_status(p->out);
     }
     return hr_schedule_run(p->plan, number).last == number ? hr_emit_attend(p, number)

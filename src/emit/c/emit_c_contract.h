@@ -10,8 +10,8 @@
 const hr_size *hr_contract_size(hr_sizes *sizes, const hr_plan *plan, int number, int threads);
 /* The larger of two. */
 const hr_size *hr_contract_largest(hr_sizes *sizes, const hr_size *a, const hr_size *b);
-/* Which choice of a stage a function of the main loop asks about: 2 * number, and 1 more for pairs. */
-const hr_size *hr_contract_choice_name(hr_sizes *sizes, int number, bool pairs);
+/* Which choice of a stage a function of the main loop asks about: 2 * number, and 1 more for packed. */
+const hr_size *hr_contract_choice_name(hr_sizes *sizes, int number, bool packed);
 /* Appends what all contract stages of a plan share: after the prelude, before the first stage's functions. */
 hr_status hr_contract_mainloop_append(hr_printer *printer, hr_text *out);
 /* Prints stage `number` as static functions; stage_N is called by every thread of a parallel region, with a

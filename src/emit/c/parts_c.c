@@ -53,9 +53,9 @@ static const part any_extents = {.name = "general", .general = true},
 
 /* Of instruction sets: a part with a target has those that it says, and no others. */
 static const char *const instruction_sets[] = {
-    "__AVX512F__", "__AVX512BW__", "__AVX512DQ__", "__AVX512VL__",   "__AVX2__",
-    "__FMA__",     "__F16C__",     "__SSE2__",     "__AVX512BF16__", "__AMX_BF16__",
-    "__AMXBF16__", "__AMX_INT8__", "__AMXINT8__",  "__AVX512FP16__", "__AVX512VBMI__"};
+    "__AVX512F__", "__AVX512BW__",   "__AVX512DQ__",   "__AVX512VL__",  "__AVX2__",    "__FMA__",
+    "__F16C__",    "__SSE2__",       "__AVX512BF16__", "__AMX_BF16__",  "__AMXBF16__", "__AMX_INT8__",
+    "__AMXINT8__", "__AVX512FP16__", "__AVX512VBMI__", "__AVX512VNNI__"};
 enum { INSTRUCTION_SETS = sizeof instruction_sets / sizeof *instruction_sets };
 
 /* ---- a part ---- */
@@ -96,7 +96,7 @@ static hr_status plan_part(const hr_plan *like, const int64_t *extents, const pa
     const hr_schedule_options options = {.general = of->general};
     if (of->vector_bytes) limits.vector_bytes = of->vector_bytes;
     if (of->vector_bytes && of->vector_bytes < 64)
-        limits.matrix_bf16 = limits.matrix_bytes = limits.dots_bf16 = 0;
+        limits.matrix_bf16 = limits.matrix_bytes = limits.dots_bf16 = limits.dots_bytes = 0;
     return hr_schedule_create(like->source, extents, like->layouts, &limits, &options, out);
 }
 

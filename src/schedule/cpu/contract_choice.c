@@ -75,6 +75,13 @@ static struct contract_choice pairs_choice(const hr_plan *plan, const hr_stage *
     return choice;
 }
 
+/* The vector unit's register tile, of elements that are eight bytes each. */
+static struct contract_choice bytes_choice(struct contract_choice choice) {
+    choice.together = 8;
+    choice.thin_m = choice.thin_n = 0;
+    return choice;
+}
+
 /* ---- where data say how far a product goes ---- */
 
 /* Of attention's two products whose second sums over a range: the keys up to which it goes, where that is one
@@ -122,7 +129,8 @@ hr_contract_choice hr_contract_choice_of(const hr_plan *plan, const hr_stage *st
     choice.blocks.thin_m = stage->contract->right_lane.along_k ? CONTRACT_SWAPPED_MAX : 0;
     choice.blocks.thin_n = stage->contract->left_lane.along_k ? CONTRACT_SWAPPED_MAX : 0;
     choice.bf16 = hr_contract_fits(plan->normal, stage->contract, HR_BF16);
-    choice.pairs = pairs_choice(plan, stage, choice.blocks);
+    choice.bytes = plan->limits.dots_bytes && hr_contract_of_bytes(plan->normal, stage->contract);
+    choice.packed = choice.bytes ? bytes_choice(choice.blocks) : pairs_choice(plan, stage, choice.blocks);
     limit_take(plan, stage, &choice);
     return choice;
 }
