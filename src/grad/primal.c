@@ -81,15 +81,13 @@ static hr_expr *element(hr_derivation *derivation, const hr_expr *node, hr_expr 
     return hr_replace_indices(derivation->algebra, value, statement->domain_count, from, args);
 }
 
-static bool is_minus_infinity(const hr_expr *expr) {
-    return expr->op == HR_OP_NUMBER && expr->type != HR_BOOL && isinf(expr->number) && expr->number < 0;
-}
-
 /* exp(where(c, a, -inf) - b) is where(c, exp(a - b), 0): a row with all of it masked gives 0, not NaN. */
 static hr_expr *exponential(hr_algebra *algebra, hr_expr *arg) {
     hr_expr *choice = arg->op == HR_OP_SUB ? arg->args[0] : arg;
     if (choice->op != HR_OP_WHERE) return hr_make_unary(algebra, HR_OP_EXP, arg);
-    const int masked = is_minus_infinity(choice->args[2]) ? 2 : is_minus_infinity(choice->args[1]) ? 1 : 0;
+    const int masked = hr_expr_is_minus_infinity(choice->args[2])   ? 2
+                       : hr_expr_is_minus_infinity(choice->args[1]) ? 1
+                                                                    : 0;
     if (!masked) return hr_make_unary(algebra, HR_OP_EXP, arg);
     hr_expr *kept = choice->args[3 - masked];
     if (arg->op == HR_OP_SUB) kept = hr_make_binary(algebra, HR_OP_SUB, kept, arg->args[1]);

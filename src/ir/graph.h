@@ -13,6 +13,8 @@
 #include "ir/extent.h"
 #include "ir/function.h"
 
+#include <math.h>
+
 #define HR_AXES_MAX 32 /* axes of one tensor, indices of one statement */
 
 /* A maximum that softmax or logsumexp takes off its elements, and the sum of the exponentials of what is
@@ -135,6 +137,12 @@ static inline bool hr_expr_is_words(const hr_expr *expr) {
 
 static inline bool hr_expr_is_zero(const hr_expr *expr) {
     return expr->op == HR_OP_NUMBER && expr->number == 0 && expr->whole == 0;
+}
+
+/* As a number, or as the text has it: -inf. */
+static inline bool hr_expr_is_minus_infinity(const hr_expr *expr) {
+    if (expr->op == HR_OP_NEG) return expr->args[0]->op == HR_OP_NUMBER && expr->args[0]->number == INFINITY;
+    return expr->op == HR_OP_NUMBER && expr->type != HR_BOOL && expr->number == -INFINITY;
 }
 
 /* Of where(condition, value, 0), which counts under a condition, the value; else the expression itself. */

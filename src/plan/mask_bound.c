@@ -74,17 +74,12 @@ static bool is_total(const masking *r, const hr_expr *node) {
     return node->op == HR_OP_ELEMENT && r->total[node->tensor];
 }
 
-static bool is_minus_infinity(const hr_expr *node) {
-    if (node->op == HR_OP_NEG) return node->args[0]->op == HR_OP_NUMBER && node->args[0]->number == INFINITY;
-    return node->op == HR_OP_NUMBER && node->number == -INFINITY;
-}
-
 /* A score: -inf, or with `zero` 0, but for where the one condition holds. */
 static bool is_score(masking *r, const hr_expr *node, bool zero) {
     const hr_step *made = maker_of_scores(r, node);
     if (made) node = made->value;
     if (node->op != HR_OP_WHERE ||
-        !(zero ? hr_expr_is_zero(node->args[2]) : is_minus_infinity(node->args[2])))
+        !(zero ? hr_expr_is_zero(node->args[2]) : hr_expr_is_minus_infinity(node->args[2])))
         return false;
     if (!r->condition) r->condition = node->args[0];
     return r->condition == node->args[0];

@@ -23,11 +23,6 @@ typedef struct row_mask {
 
 static row_mask mask_of(hr_graph *graph, hr_expr *value, int depth);
 
-static bool is_minus_infinity(const hr_expr *node) {
-    if (node->op == HR_OP_NEG) return node->args[0]->op == HR_OP_NUMBER && node->args[0]->number == INFINITY;
-    return node->op == HR_OP_NUMBER && node->number == -INFINITY;
-}
-
 /* What a local's element is made from; the element itself where it is no local's, or is not in range just so.
  */
 static hr_expr *made_from(hr_graph *graph, hr_expr *element) {
@@ -54,7 +49,7 @@ static row_mask mask_of_exponential(hr_graph *graph, const hr_expr *node) {
         if (made == score) break;
         score = made;
     }
-    const bool masked = score->op == HR_OP_WHERE && is_minus_infinity(score->args[2]);
+    const bool masked = score->op == HR_OP_WHERE && hr_expr_is_minus_infinity(score->args[2]);
     return (row_mask){masked ? score->args[0] : NULL, true};
 }
 

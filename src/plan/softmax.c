@@ -40,11 +40,6 @@ static const hr_expr *made_from(const softmax_search *s, const hr_expr *node) {
     return map && !is_element_of(step->value, node->tensor) ? made_from(s, step->value) : node;
 }
 
-static bool is_minus_infinity(const hr_expr *node) {
-    if (node->op == HR_OP_NEG) return node->args[0]->op == HR_OP_NUMBER && node->args[0]->number == INFINITY;
-    return node->op == HR_OP_NUMBER && node->number == -INFINITY;
-}
-
 /* Which sums have this peak, or 0 in its place where it is infinite; NULL = none. */
 static hr_softmax_sums *sums_of_peak(softmax_search *s, const hr_expr *node, bool *replaced) {
     node = made_from(s, node);
@@ -175,7 +170,7 @@ static bool peak_take(softmax_search *s, const hr_step *step) {
     if (out->count == HR_SOFTMAX_SUMS_MAX || (out->count && score != out->score)) return false;
     out->score = score;
     out->sums[out->count++] = (hr_softmax_sums){.peak = statement_of(s, step)->tensor, .total = -1};
-    const bool masked = score->op == HR_OP_WHERE && is_minus_infinity(score->args[2]);
+    const bool masked = score->op == HR_OP_WHERE && hr_expr_is_minus_infinity(score->args[2]);
     out->mask = masked ? score->args[0] : NULL;
     out->open = masked ? made_from(s, score->args[1]) : score;
     return !hr_expr_find(out->open, reads_inner, s) && !(masked && hr_expr_find(out->mask, reads_inner, s));

@@ -7,11 +7,11 @@
 #include "run/sequence_parts.h"
 
 #include "base/memory.h"
+#include "device/team.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { THREADS_MOST = 16 };
 
@@ -64,8 +64,7 @@ static void kernels_find(making *making) {
 }
 
 static int threads_of(const making *making) {
-    const long processors = sysconf(_SC_NPROCESSORS_ONLN);
-    const int most = processors < THREADS_MOST ? (int)processors : THREADS_MOST;
+    const int processors = hr_team_processors(), most = processors < THREADS_MOST ? processors : THREADS_MOST;
     return making->count < most ? making->count : most;
 }
 

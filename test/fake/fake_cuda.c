@@ -375,14 +375,12 @@ static int is_of_device(const char *image, const char *at) {
     return found && found < at;
 }
 
-/* Whether a name that stands here is that of a grid, and not of a function that a grid calls for a place. */
+/* Whether a name that stands here is that of a grid: a function of the device's is not one, nor its call. */
 static int is_grid(const char *image, const char *at, size_t length) {
+    static const char call[] = "return ";
+    const size_t before = sizeof call - 1;
     if (is_of_device(image, at)) return 0;
-    static const char *const words[] = {"int64_t ", "return "};
-    for (int i = 0; i < 2; i++) {
-        const size_t before = strlen(words[i]);
-        if (at >= image + before && strncmp(at - before, words[i], before) == 0) return 0;
-    }
+    if (at >= image + before && strncmp(at - before, call, before) == 0) return 0;
     return at[length] == '(' || at[length] == ',';
 }
 
